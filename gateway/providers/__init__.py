@@ -1,0 +1,1 @@
+"""Providers: one file and one line in PROVIDERS each."""

@@ -1,0 +1,248 @@
+"""Settings: one frozen tree from `lamina.toml` and the environment; unknown names refused, secrets masked."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+
+from gateway.errors import SettingsError
+
+Mode = Literal["off", "observe", "exact"]
+
+_PLAIN_ALIASES = {"REDIS_URL": "redis_url", "DATABASE_URL": "database_url", "ENGINE_URL": "engine_url"}
+_PREFIX = "LAMINA_"
+_NOT_SETTINGS = {"LAMINA_CONFIG"}
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class CacheSettings(_Frozen):
+    """What may be cached, and for how long.
+
+    Attributes:
+        mode: off, observe (look up and count, serve nothing) or exact; a model may set its own.
+        ttl_s: life of an entry that names none.
+        max_ttl_s: longest life a request may ask for.
+        stale_s: how long past its life an entry is kept, for clients that accept stale answers.
+        max_entry_bytes: larger answers are not stored.
+        honour_no_cache: whether a client's `Cache-Control: no-cache` skips the read.
+        ignored_fields: body fields left out of the key besides the built-in list.
+        honoured_controls: false ignores every cache control a request carries.
+    """
+
+    mode: Mode = "exact"
+    ttl_s: Annotated[int, Field(ge=1)] = 24 * 3600
+    max_ttl_s: Annotated[int, Field(ge=1)] = 30 * 24 * 3600
+    stale_s: Annotated[int, Field(ge=0)] = 0
+    max_entry_bytes: Annotated[int, Field(ge=1024)] = 1 << 20
+    honour_no_cache: bool = True
+    honoured_controls: bool = True
+    ignored_fields: tuple[str, ...] = ()
+    versions: Mapping[str, str] = Field(default_factory=dict)
+
+
+class RedisSettings(_Frozen):
+    """Deadlines of the exact layer's store and the size of an embedded one."""
+
+    deadline_ms: Annotated[int, Field(ge=1, le=1000)] = 100
+    breaker_failures: Annotated[int, Field(ge=1, le=5)] = 3
+    breaker_retry_ms: Annotated[int, Field(ge=50)] = 500
+    max_memory_mb: Annotated[int, Field(ge=16)] = 256
+
+
+class LimitSettings(_Frozen):
+    """Bounds on what a client may send and how long things may take."""
+
+    body_bytes: Annotated[int, Field(ge=1024)] = 32 << 20
+    receive_s: Annotated[float, Field(gt=0)] = 10.0
+    drain_s: Annotated[float, Field(gt=0)] = 20.0
+    max_n: Annotated[int, Field(ge=1)] = 128
+
+
+class EngineSettings(_Frozen):
+    """The embedded engine.
+
+    Attributes:
+        enabled: false starts no engine.
+        model: a GGUF file or a safetensors folder; the packaged SmolLM2 when absent.
+        name: the model's name on the API.
+        threads: torch threads; the number of cores when absent.
+        block_size: tokens in a KV block.
+        kv_tokens: tokens the KV pool holds, over all sequences.
+        max_running: sequences decoded in one step.
+        max_waiting: requests queued before 429.
+    """
+
+    enabled: bool = True
+    model: Path | None = None
+    name: str = "smollm2"
+    threads: Annotated[int, Field(ge=1)] | None = None
+    block_size: Annotated[int, Field(ge=1)] = 16
+    kv_tokens: Annotated[int, Field(ge=256)] = 16384
+    max_running: Annotated[int, Field(ge=1)] = 16
+    max_waiting: Annotated[int, Field(ge=1)] = 256
+
+
+class ProviderSettings(_Frozen):
+    """One upstream that speaks the OpenAI protocol.
+
+    Attributes:
+        kind: a name in the PROVIDERS table.
+        base_url: up to and including `/v1`; `unix:///path.sock` for a Unix socket.
+        api_key: sent as a bearer token; `api_key_env` names an environment variable to take it from.
+        connect_timeout_s: to open a connection.
+        read_timeout_s: longest silence between two reads.
+        headers: sent with each request.
+    """
+
+    kind: str = "openai"
+    base_url: str
+    api_key: SecretStr | None = None
+    api_key_env: str | None = None
+    connect_timeout_s: Annotated[float, Field(gt=0)] = 5.0
+    read_timeout_s: Annotated[float, Field(gt=0)] = 600.0
+    max_connections: Annotated[int, Field(ge=1)] = 512
+    headers: Mapping[str, str] = Field(default_factory=dict)
+
+
+class ModelSettings(_Frozen):
+    """One route: a model name clients ask for and who answers it.
+
+    Attributes:
+        name: the effective model's name; `*` takes every name that nothing else takes.
+        provider: a key of `providers`, or `engine`.
+        upstream_model: the name sent upstream; `name` when absent.
+        aliases: other names for the same route; they share its entries.
+        fallback: model names tried in order when the provider fails before its first byte.
+        mode: overrides `cache.mode`.
+        ttl_s: overrides `cache.ttl_s`.
+        versions: parts of the key, such as a prompt-template version; a bump makes old entries unreachable.
+    """
+
+    name: str
+    provider: str
+    upstream_model: str | None = None
+    aliases: tuple[str, ...] = ()
+    fallback: tuple[str, ...] = ()
+    mode: Mode | None = None
+    ttl_s: Annotated[int, Field(ge=1)] | None = None
+    versions: Mapping[str, str] = Field(default_factory=dict)
+
+
+class Settings(_Frozen):
+    """All settings of one set of processes.
+
+    Attributes:
+        home: folder that holds the state of an embedded set, mode 0700.
+        secret: master secret for entry authentication and engine salts; made in `home` when absent.
+        redis_url, database_url, engine_url: outside services; given, no embedded one is started.
+    """
+
+    home: Path = Path(".lamina")
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    workers: Annotated[int, Field(ge=1, le=64)] = 1
+    bootstrap_key: SecretStr | None = None
+    secret: SecretStr | None = None
+    redis_url: SecretStr | None = None
+    database_url: SecretStr | None = None
+    engine_url: str | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    cache: CacheSettings = CacheSettings()
+    redis: RedisSettings = RedisSettings()
+    limits: LimitSettings = LimitSettings()
+    engine: EngineSettings = EngineSettings()
+    providers: Mapping[str, ProviderSettings] = Field(default_factory=dict)
+    models: tuple[ModelSettings, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_agree(self) -> "Settings":
+        known = {*self.providers, "engine"}
+        taken: set[str] = set()
+        names = {model.name for model in self.models} | {self.engine.name}
+        for model in self.models:
+            if model.provider not in known:
+                raise ValueError(f"model {model.name!r}: provider {model.provider!r} is not in [providers]")
+            for name in (model.name, *model.aliases):
+                if name in taken:
+                    raise ValueError(f"model name {name!r} is given twice")
+                taken.add(name)
+            for name in model.fallback:
+                if name not in names:
+                    raise ValueError(f"model {model.name!r}: fallback {name!r} is not a model")
+        return self
+
+
+def load_settings(environ: Mapping[str, str], path: Path | None = None) -> Settings:
+    """Reads `lamina.toml` (or `path`, or LAMINA_CONFIG), then `LAMINA_*` over it; the environment wins.
+
+    `LAMINA_CACHE__TTL_S=60` sets `cache.ttl_s`. REDIS_URL, DATABASE_URL and ENGINE_URL are taken as they are.
+
+    Raises:
+        SettingsError: an unknown name or a bad value, one line that names it and never shows a secret.
+    """
+    tree = _read_toml(environ, path)
+    for name, value in environ.items():
+        if name in _PLAIN_ALIASES:
+            tree.setdefault(_PLAIN_ALIASES[name], value)
+        elif name.startswith(_PREFIX) and name not in _NOT_SETTINGS:
+            _put(tree, name.removeprefix(_PREFIX).lower().split("__"), value, name)
+    try:
+        settings = Settings.model_validate(tree)
+    except ValidationError as error:
+        raise SettingsError(_one_line(error)) from None
+    return _with_provider_keys(settings, environ)
+
+
+def _read_toml(environ: Mapping[str, str], path: Path | None) -> dict[str, Any]:
+    chosen = path or (Path(environ["LAMINA_CONFIG"]) if environ.get("LAMINA_CONFIG") else None)
+    if chosen is None:
+        chosen = Path("lamina.toml")
+        if not chosen.is_file():
+            return {}
+    try:
+        return tomllib.loads(chosen.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read {chosen}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{chosen} is not valid TOML: {error}") from None
+
+
+def _put(tree: dict[str, Any], path: list[str], value: str, name: str) -> None:
+    node = tree
+    for part in path[:-1]:
+        node = node.setdefault(part, {})
+        if not isinstance(node, dict):
+            raise SettingsError(f"{name}: {part} is not a table")
+    node[path[-1]] = value
+
+
+def _one_line(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "settings"
+    if first["type"] == "extra_forbidden":
+        return f"unknown setting {where!r}: check lamina.toml and LAMINA_{where.upper().replace('.', '__')}"
+    return f"bad setting {where!r}: {first['msg'].removeprefix('Value error, ')}"
+
+
+def _with_provider_keys(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    providers = dict(settings.providers)
+    for name, provider in providers.items():
+        if provider.api_key_env and provider.api_key is None:
+            value = environ.get(provider.api_key_env)
+            if not value:
+                raise SettingsError(
+                    f"provider {name!r}: environment variable {provider.api_key_env} is not set"
+                )
+            providers[name] = provider.model_copy(update={"api_key": SecretStr(value)})
+    return settings.model_copy(update={"providers": providers})
+
+
+def settings_from_environment(path: Path | None = None) -> Settings:
+    """The settings of this process; the only place where the environment is read."""
+    return load_settings(os.environ, path)

@@ -1,0 +1,73 @@
+"""The nouns that flow between rooms: who asks, what is asked, what was answered."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+"""A JSON object after strict parsing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks, as the credential alone says."""
+
+    tenant_id: str
+    key_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A chat request in neutral form; wire names of other protocols stop before it.
+
+    Attributes:
+        model: the name the client asked for, before aliases and routes.
+        body: what is keyed and forwarded: OpenAI chat fields without `model`, `stream`, `stream_options`.
+        stream: whether the client wants events.
+        include_usage: whether a streaming client asked for the usage chunk.
+    """
+
+    model: str
+    body: Json
+    stream: bool = False
+    include_usage: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One finished answer.
+
+    Attributes:
+        index: position among the `n` choices, from 0.
+        message: role, content, refusal, tool_calls and whatever else the model said, deltas merged.
+        finish_reason: why it ended; None when the upstream never said.
+        logprobs: OpenAI logprobs object, or None.
+        pieces: lengths, in characters, of the content deltas as they came; empty when it came whole.
+    """
+
+    index: int
+    message: Json
+    finish_reason: str | None
+    logprobs: Json | None = None
+    pieces: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChatResponse:
+    """A whole answer in neutral form.
+
+    Attributes:
+        id: the id that the model's server gave it.
+        created: seconds since the epoch, as that server says.
+        model: the model's name as that server says.
+        choices: ascending by index.
+        usage: OpenAI usage object as reported, or None when the server was silent.
+        extra: other top-level fields (system_fingerprint, service_tier, …), kept as they came.
+    """
+
+    id: str
+    created: int
+    model: str
+    choices: tuple[Choice, ...]
+    usage: Json | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
