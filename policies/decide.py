@@ -1,0 +1,169 @@
+"""The decisions of one request, each a value with a reason (after RFC 9111; skeleton after a state machine).
+
+Bypass | Lookup → Hit | Stale | Miss → Store | Discard. No I/O, no clock: `now_s` is an argument.
+"""
+
+from dataclasses import dataclass
+
+from policies.controls import Controls
+from policies.gate import refuse_write
+from policies.purges import PurgeMode
+from policies.types import ChatResponse, Json
+
+
+@dataclass(frozen=True, slots=True)
+class Bypass:
+    """No layer is asked; the model answers and nothing is stored."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Layers may be asked.
+
+    Attributes:
+        serve: false in observe mode: look up and count, serve nothing.
+        read, write: what the request allows.
+    """
+
+    serve: bool
+    read: bool
+    write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """When an entry was made and how long it lives, in seconds."""
+
+    created_s: float
+    ttl_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Serve the entry; `age_s` since it was made, `ttl_s` left."""
+
+    age_s: float
+    ttl_s: float
+    reason: str = "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """Serve the entry past its life, since the client accepts that; `ttl_s` is negative."""
+
+    age_s: float
+    ttl_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Ask the model; the reason says why no entry was served."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Write the answer; it lives `ttl_s`."""
+
+    ttl_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Do not write the answer."""
+
+    reason: str
+
+
+_LIVE_FIELDS = (
+    ("web_search_options", "live_data"),
+    ("kv_transfer_params", "transfer"),
+    ("ec_transfer_params", "transfer"),
+    ("diagnostics", "diagnostics"),
+)
+
+
+def route(body: Json, controls: Controls, mode: str) -> Bypass | Lookup:
+    """Whether layers may be asked at all.
+
+    Args:
+        body: the neutral request.
+        controls: what the request asks of the cache.
+        mode: the route's mode: off, observe or exact; a request may only switch off.
+    """
+    if mode == "off" or controls.mode == "off":
+        return Bypass("off")
+    for name, reason in _LIVE_FIELDS:
+        if body.get(name) is not None:
+            return Bypass(reason)
+    if body.get("max_tokens") == 0 or body.get("max_completion_tokens") == 0:
+        return Bypass("prewarm")
+    if controls.no_read and controls.no_write:
+        return Bypass("request")
+    return Lookup(serve=mode != "observe", read=not controls.no_read, write=not controls.no_write)
+
+
+def judge(life: Life, purged: PurgeMode | None, controls: Controls, now_s: float) -> Hit | Stale | Miss:
+    """Whether a found, authentic entry may be served.
+
+    Args:
+        life: the entry's.
+        purged: the purge log's verdict on it.
+        controls: what the request accepts.
+        now_s: seconds since the epoch.
+    """
+    age_s = max(0.0, now_s - life.created_s)
+    ttl_s = life.ttl_s - age_s
+    if now_s < life.created_s - MAX_CLOCK_SKEW_S:
+        return Miss("clock")
+    if purged == "hard":
+        return Miss("purged")
+    if controls.max_age_s is not None and age_s > controls.max_age_s:
+        return Miss("max_age")
+    if controls.min_fresh_s is not None and ttl_s < controls.min_fresh_s:
+        return Miss("min_fresh")
+    if ttl_s > 0 and purged is None:
+        return Hit(age_s, ttl_s)
+    overdue_s = max(0.0, -ttl_s)
+    if controls.max_stale_s is not None and overdue_s <= controls.max_stale_s:
+        return Stale(age_s, min(ttl_s, 0.0), "soft_purged" if purged else "max_stale")
+    return Miss("soft_purged" if purged and ttl_s > 0 else "expired")
+
+
+MAX_CLOCK_SKEW_S = 60.0
+"""An entry from further in the future than this is not trusted: some clock was wrong when it was made."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRules:
+    """What the operator allows of a write: lives in seconds."""
+
+    ttl_s: float
+    max_ttl_s: float
+
+
+def admit(
+    response: ChatResponse, asked: Json, controls: Controls, rules: WriteRules, *, fallback: bool
+) -> Store | Discard:
+    """Whether a whole answer may be stored.
+
+    Args:
+        response: the answer after its last byte.
+        asked: the neutral request.
+        controls: what the request allows; its TTL is clamped by the rules.
+        rules: the operator's lives.
+        fallback: whether another model than the route's own answered.
+    """
+    if controls.no_write:
+        return Discard("no_store")
+    if fallback:
+        return Discard("fallback")
+    reason = refuse_write(response, asked)
+    if reason is not None:
+        return Discard(reason)
+    asked_s = rules.ttl_s if controls.ttl_s is None else controls.ttl_s
+    return Store(min(asked_s, rules.max_ttl_s))

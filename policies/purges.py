@@ -1,0 +1,77 @@
+"""Judging entries by the purge log: O(1) for a scope of any size, and nothing ever goes backwards.
+
+An entry carries the tenant's sequence as seen before its model was called (`as_of`). A purge with a higher
+sequence that names something the entry is made of makes it dead (hard) or stale (soft).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+PURGE_KINDS = ("all", "tag", "key", "model", "user", "version")
+"""What a purge can name: everything of the tenant, a tag, one key (hex), a model, a user, `name=version`."""
+
+PurgeMode = Literal["hard", "soft"]
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """One row of the log, as far as judging needs it."""
+
+    seq: int
+    kind: str
+    value: str
+    mode: PurgeMode
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What an entry is made of, as far as a purge can name it."""
+
+    key_hex: str
+    model: str
+    user: str = ""
+    tags: tuple[str, ...] = ()
+    versions: tuple[tuple[str, str], ...] = ()
+
+    def scopes(self) -> list[tuple[str, str]]:
+        """Every (kind, value) of a purge that would match."""
+        scopes = [("all", ""), ("key", self.key_hex), ("model", self.model)]
+        if self.user:
+            scopes.append(("user", self.user))
+        scopes.extend(("tag", tag) for tag in self.tags)
+        scopes.extend(("version", f"{name}={value}") for name, value in self.versions)
+        return scopes
+
+
+class PurgeIndex:
+    """One tenant's purge log, folded to the highest sequence per scope.
+
+    Invariant: `seq` never falls; rows at or below it change nothing.
+    """
+
+    __slots__ = ("_latest", "seq")
+
+    def __init__(self, seq: int = 0) -> None:
+        self.seq = seq
+        self._latest: dict[tuple[str, str, str], int] = {}
+
+    def fold(self, rows: Iterable[Purge], head: int) -> None:
+        """Takes in rows in any order, up to and including sequence `head`; repeating rows is harmless."""
+        for row in rows:
+            scope = (row.mode, row.kind, row.value)
+            if row.seq > self._latest.get(scope, 0):
+                self._latest[scope] = row.seq
+        self.seq = max(self.seq, head)
+
+    def verdict(self, made: Made, as_of: int) -> PurgeMode | None:
+        """`hard` when the entry is dead, `soft` when it is stale, None when no later purge names it."""
+        if as_of >= self.seq or not self._latest:
+            return None
+        latest = self._latest
+        soft = False
+        for kind, value in made.scopes():
+            if latest.get(("hard", kind, value), 0) > as_of:
+                return "hard"
+            soft = soft or latest.get(("soft", kind, value), 0) > as_of
+        return "soft" if soft else None
