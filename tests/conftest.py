@@ -1,0 +1,33 @@
+"""What every room's tests may use: real servers, and the same random numbers in each run."""
+
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+
+from tests.servers.redis import RedisServer
+
+hypothesis.settings.register_profile(
+    "ci", derandomize=True, deadline=2000, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("ci")
+
+
+def pytest_report_header() -> str:
+    """Says which random numbers a run used."""
+    return "hypothesis: profile ci, derandomized (seed = the test itself), deadline 2 s"
+
+
+@pytest.fixture(scope="session")
+def _shared_redis() -> Iterator[RedisServer]:
+    server = RedisServer()
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def redis_server(_shared_redis: RedisServer) -> RedisServer:
+    """A real Redis, running and empty; a test may freeze, kill or restart it."""
+    _shared_redis.make_clean()
+    return _shared_redis
