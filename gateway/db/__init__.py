@@ -1,0 +1,42 @@
+"""SQL: tenants, API keys, purge log, audit. With `migrations/`, the only room that knows SQLAlchemy."""
+
+from gateway.db.audit import AuditRepository
+from gateway.db.bootstrap import DEFAULT_TENANT, bootstrap
+from gateway.db.credentials import key_digest
+from gateway.db.database import Database
+from gateway.db.errors import RecordError
+from gateway.db.keys import KeyRepository
+from gateway.db.purges import PurgeRepository
+from gateway.db.records import (
+    PURGE_KINDS,
+    PURGE_MODES,
+    AuditRow,
+    KeyRecord,
+    PurgeKind,
+    PurgeMode,
+    PurgeRow,
+    TenantRecord,
+    TenantState,
+)
+from gateway.db.tenants import TenantRepository
+
+__all__ = [
+    "DEFAULT_TENANT",
+    "PURGE_KINDS",
+    "PURGE_MODES",
+    "AuditRepository",
+    "AuditRow",
+    "Database",
+    "KeyRecord",
+    "KeyRepository",
+    "PurgeKind",
+    "PurgeMode",
+    "PurgeRepository",
+    "PurgeRow",
+    "RecordError",
+    "TenantRecord",
+    "TenantRepository",
+    "TenantState",
+    "bootstrap",
+    "key_digest",
+]

@@ -1,0 +1,99 @@
+"""The rows as values: frozen, without secrets, free of SQLAlchemy. Times are seconds since the epoch."""
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+PurgeKind = Literal["all", "tag", "key", "model", "user", "version"]
+PurgeMode = Literal["hard", "soft"]
+PURGE_KINDS: tuple[PurgeKind, ...] = get_args(PurgeKind)
+PURGE_MODES: tuple[PurgeMode, ...] = get_args(PurgeMode)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """An API key without the key itself.
+
+    Attributes:
+        digest: SHA-256 of the key, 32 bytes.
+        hint: the key's last four characters, to recognise it by.
+    """
+
+    key_id: str
+    tenant_id: str
+    digest: bytes = field(repr=False)
+    label: str
+    hint: str
+    created_at: float
+    revoked_at: float | None
+
+    @property
+    def revoked(self) -> bool:
+        """Says whether the key no longer opens anything."""
+        return self.revoked_at is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TenantRecord:
+    """A tenant as listed, without its keys."""
+
+    tenant_id: str
+    name: str
+    created_at: float
+    disabled_at: float | None
+    auth_seq: int
+    purge_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class TenantState:
+    """All that authentication needs of one tenant, read in one statement, so its parts belong together.
+
+    Attributes:
+        auth_seq: grows by one with each change of keys or of `disabled`; never falls.
+        purge_seq: the number of the tenant's last purge, 0 before the first; never falls.
+        keys: every key, the revoked ones too, oldest first.
+    """
+
+    tenant_id: str
+    name: str
+    disabled: bool
+    auth_seq: int
+    purge_seq: int
+    keys: tuple[KeyRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeRow:
+    """One line of a tenant's purge log.
+
+    Attributes:
+        seq: 1, 2, 3 … within the tenant, without gaps.
+        value: what the kind names; empty for `all`, `name=value` for `version`, 64 hex digits for `key`.
+    """
+
+    tenant_id: str
+    seq: int
+    kind: PurgeKind
+    value: str
+    mode: PurgeMode
+    actor: str
+    reason: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """Who changed what, and when.
+
+    Attributes:
+        target: the id of what was changed.
+        detail: a JSON object as text, without secrets.
+    """
+
+    audit_id: int
+    at: float
+    actor: str
+    action: str
+    tenant_id: str | None
+    target: str
+    detail: str
