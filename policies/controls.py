@@ -177,7 +177,7 @@ def parse_duration_s(name: str, value: str) -> float:
     return int(match[1]) * _DURATION_UNITS[match[2]]
 
 
-def _cache_control(draft: _Draft, name: str, value: str) -> None:
+def _cache_control(draft: _Draft, _name: str, value: str) -> None:
     for directive in value.split(","):
         key, _, argument = directive.strip().partition("=")
         key = key.strip().lower()
@@ -260,13 +260,13 @@ def _sets(**found: bool) -> Callable[[_Draft, str, str], None]:
     return read
 
 
-def _openrouter(draft: _Draft, name: str, value: str) -> None:
+def _openrouter(draft: _Draft, _name: str, value: str) -> None:
     if value.lower() in _FALSE:
         draft.found.update(no_read=True, no_write=True)
     draft.vendors.append("openrouter")
 
 
-def _helicone(draft: _Draft, name: str, value: str) -> None:
+def _helicone(draft: _Draft, _name: str, value: str) -> None:
     if value.lower() in _TRUE:
         draft.helicone_on = True
     else:
@@ -274,14 +274,14 @@ def _helicone(draft: _Draft, name: str, value: str) -> None:
     draft.vendors.append("helicone")
 
 
-def _op_cache(draft: _Draft, name: str, value: str) -> None:
+def _op_cache(draft: _Draft, _name: str, value: str) -> None:
     if value.lower() == "readonly":
         draft.found["no_write"] = True
     elif value.lower() == "writeonly":
         draft.found["no_read"] = True
 
 
-def _portkey_config(draft: _Draft, name: str, value: str) -> None:
+def _portkey_config(draft: _Draft, _name: str, value: str) -> None:
     draft.vendors.append("portkey")
     try:
         config = orjson.loads(value)

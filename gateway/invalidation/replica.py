@@ -1,0 +1,170 @@
+"""What a worker knows of each tenant's credentials and purges, and when it must ask the database again.
+
+The database is the truth. Redis mirrors each tenant's two sequences and is read with every request; a worker that
+is behind, or that cannot trust what Redis says, reads the database before it judges. Source: DESIGN, section 5.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from gateway.db.records import PurgeRow, TenantState
+from policies.purges import Purge, PurgeIndex
+from policies.types import Principal
+
+_MAX_TENANTS = 10_000
+
+
+class TenantSource(Protocol):
+    """Reads tenants from the database; each call may raise DatabaseUnavailable."""
+
+    async def state(self, tenant_id: str) -> TenantState | None:
+        """The tenant's sequences and keys, or None when it does not exist."""
+        ...
+
+    async def by_key_digest(self, digest: bytes) -> TenantState | None:
+        """The tenant that owns a key, also when the key is revoked."""
+        ...
+
+
+class PurgeSource(Protocol):
+    """Reads the purge log; each call may raise DatabaseUnavailable."""
+
+    async def since(self, tenant_id: str, seq: int) -> Sequence[PurgeRow]:
+        """Rows above `seq`, ascending."""
+        ...
+
+    async def heads(self) -> dict[str, tuple[int, int]]:
+        """Each tenant's (auth_seq, purge_seq)."""
+        ...
+
+
+RaiseSequences = Callable[[str, int, int], None]
+"""Raises a tenant's (auth_seq, purge_seq) in Redis, behind; must not fail."""
+
+
+class TenantReplica:
+    """One tenant as this worker knows it.
+
+    Attributes:
+        auth_seq: credentials are as of this sequence; it never falls.
+        purges: the folded purge log.
+        epoch: the Redis connection over which the sequences were last compared with the database.
+    """
+
+    __slots__ = ("_active", "auth_seq", "epoch", "purges", "tenant_id")
+
+    def __init__(self, tenant_id: str) -> None:
+        self.tenant_id = tenant_id
+        self.auth_seq = -1
+        self.purges = PurgeIndex(seq=0)
+        self.epoch = -1
+        self._active: dict[bytes, Principal] = {}
+
+    def principal(self, digest: bytes) -> Principal | None:
+        """Who owns an unrevoked key of this tenant."""
+        return self._active.get(digest)
+
+    def matches(self, auth_seq: int | None, purge_seq: int | None, epoch: int) -> bool:
+        """Whether Redis says exactly what this replica knows, over a connection that was compared already."""
+        return auth_seq == self.auth_seq and purge_seq == self.purges.seq and epoch == self.epoch
+
+    def take_state(self, state: TenantState) -> None:
+        """Takes in the credentials unless they are older than what is known."""
+        if state.auth_seq < self.auth_seq:
+            return
+        self.auth_seq = state.auth_seq
+        keys = () if state.disabled else state.keys
+        self._active = {
+            key.digest: Principal(self.tenant_id, key.key_id) for key in keys if key.revoked_at is None
+        }
+
+    def take_purges(self, rows: Sequence[PurgeRow], head: int) -> None:
+        """Takes in rows of the log up to `head`."""
+        self.purges.fold((Purge(row.seq, row.kind, row.value, row.mode) for row in rows), head)
+
+
+class Replicas:
+    """Every tenant this worker has met.
+
+    A key maps to a tenant for ever, so that map may be remembered; whether the key is still good is judged anew
+    for each request, after `settle`.
+    """
+
+    def __init__(self, tenants: TenantSource, purges: PurgeSource, raise_sequences: RaiseSequences) -> None:
+        self._tenants = tenants
+        self._purges = purges
+        self._raise = raise_sequences
+        self._replicas: dict[str, TenantReplica] = {}
+        self._owners: dict[bytes, str] = {}
+
+    async def owner(self, digest: bytes) -> TenantReplica | None:
+        """The replica of the tenant that owns a key; one indexed query when the key is new here.
+
+        Raises:
+            DatabaseUnavailable: the key is new here and the database does not answer.
+        """
+        tenant_id = self._owners.get(digest)
+        if tenant_id is not None:
+            return self._replicas[tenant_id]
+        state = await self._tenants.by_key_digest(digest)
+        if state is None:
+            return None
+        if len(self._replicas) >= _MAX_TENANTS:
+            self._replicas.clear()
+            self._owners.clear()
+        replica = self._replicas.setdefault(state.tenant_id, TenantReplica(state.tenant_id))
+        self._owners[digest] = state.tenant_id
+        return replica
+
+    async def settle(
+        self, replica: TenantReplica, auth_seq: int | None, purge_seq: int | None, epoch: int
+    ) -> None:
+        """Makes the replica at least as new as Redis says and, where Redis may have lost writes, as the database.
+
+        Redis is raised, behind, when it knows less.
+
+        Raises:
+            DatabaseUnavailable: the replica is behind and the database does not answer.
+        """
+        if replica.matches(auth_seq, purge_seq, epoch):
+            return
+        await self.refresh(replica)
+        replica.epoch = epoch
+        if auth_seq is None or purge_seq is None or auth_seq < replica.auth_seq or purge_seq < replica.purges.seq:
+            self._raise(replica.tenant_id, replica.auth_seq, replica.purges.seq)
+
+    async def refresh(self, replica: TenantReplica) -> None:
+        """Reads the tenant from the database.
+
+        Raises:
+            DatabaseUnavailable: it does not answer.
+        """
+        state = await self._tenants.state(replica.tenant_id)
+        if state is None:
+            replica.take_state(TenantState(replica.tenant_id, "", True, replica.auth_seq, 0, ()))
+            return
+        if state.purge_seq > replica.purges.seq:
+            rows = await self._purges.since(replica.tenant_id, replica.purges.seq)
+            replica.take_purges(rows, max([state.purge_seq, *(row.seq for row in rows)]))
+        replica.take_state(state)
+
+    async def poll(self) -> int:
+        """Compares every known tenant with the database and raises Redis where the database is ahead.
+
+        Bounds how long a change is missed that was committed but could not be announced.
+
+        Returns:
+            How many tenants had changed.
+
+        Raises:
+            DatabaseUnavailable: it does not answer.
+        """
+        changed = 0
+        for tenant_id, (auth_seq, purge_seq) in (await self._purges.heads()).items():
+            replica = self._replicas.get(tenant_id)
+            if replica is None or (auth_seq <= replica.auth_seq and purge_seq <= replica.purges.seq):
+                continue
+            changed += 1
+            await self.refresh(replica)
+            self._raise(tenant_id, replica.auth_seq, replica.purges.seq)
+        return changed

@@ -1,0 +1,144 @@
+"""The stored value: what an entry holds, sealed so that a swapped or tampered value is a miss, never an answer.
+
+Layout: magic (3) | flags (1) | HMAC-SHA256 (32) | MessagePack, zstd when that is smaller. The MAC covers flags,
+key digest and payload, under a key derived per tenant from the master secret.
+"""
+
+import hashlib
+import hmac
+from typing import Any
+
+import msgspec
+import zstandard
+
+from policies.purges import Made
+from policies.types import ChatResponse, Choice
+
+MAGIC = b"LM1"
+_PLAIN, _ZSTD = b"\x00", b"\x01"
+_COMPRESS_FROM_BYTES = 1024
+_MAX_PLAIN_BYTES = 64 << 20
+_HEAD = len(MAGIC) + 1 + 32
+
+
+StoredChoice = tuple[int, dict[str, Any], str | None, dict[str, Any] | None, tuple[int, ...], dict[str, Any]]
+"""index, message, finish_reason, logprobs, pieces, extra."""
+
+StoredAnswer = tuple[str, int, str, dict[str, Any] | None, dict[str, Any]]
+"""id, created, model, usage, extra."""
+
+
+class EntryError(ValueError):
+    """The bytes are not an entry of this key and tenant; `reason` is a metric label."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One stored answer.
+
+    Attributes:
+        key: the key's digest, checked on read.
+        tenant_id: checked on read.
+        created_s: seconds since the epoch when the answer was whole.
+        ttl_s: life from then.
+        as_of: the tenant's purge sequence before the model was called.
+        model: effective model, as purges name it.
+        user: the user when the entry is scoped to one, else empty.
+        tags, versions: what purges can name.
+        answer: as StoredAnswer says.
+        choices: one tuple each, as StoredChoice says.
+        request_id: of the request that made it.
+    """
+
+    key: bytes
+    tenant_id: str
+    created_s: float
+    ttl_s: float
+    as_of: int
+    model: str
+    user: str
+    tags: tuple[str, ...]
+    versions: tuple[tuple[str, str], ...]
+    answer: StoredAnswer
+    choices: tuple[StoredChoice, ...]
+    request_id: str
+
+    def made(self) -> Made:
+        """What a purge can name of it."""
+        return Made(self.key.hex(), self.model, self.user, self.tags, self.versions)
+
+    def response(self) -> ChatResponse:
+        """The answer in neutral form."""
+        id_, created, model, usage, extra = self.answer
+        return ChatResponse(id_, created, model, tuple(Choice(*choice) for choice in self.choices), usage, extra)
+
+
+def answer_of(response: ChatResponse) -> StoredAnswer:
+    """The `answer` field of a response."""
+    return response.id, response.created, response.model, response.usage, dict(response.extra)
+
+
+def choices_of(response: ChatResponse) -> tuple[StoredChoice, ...]:
+    """The `choices` field of a response."""
+    return tuple(
+        (choice.index, choice.message, choice.finish_reason, choice.logprobs, choice.pieces, dict(choice.extra))
+        for choice in response.choices
+    )
+
+
+class Sealer:
+    """Seals and opens entries; keys are derived from the master secret per tenant and kept."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._keys: dict[str, bytes] = {}
+        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(Entry)
+        self._compressor = zstandard.ZstdCompressor(level=3)
+        self._decompressor = zstandard.ZstdDecompressor()
+
+    def seal(self, entry: Entry) -> bytes:
+        """The bytes to store."""
+        payload = self._encoder.encode(entry)
+        flags = _PLAIN
+        if len(payload) >= _COMPRESS_FROM_BYTES:
+            packed = self._compressor.compress(payload)
+            if len(packed) < len(payload):
+                payload, flags = packed, _ZSTD
+        return MAGIC + flags + self._mac(entry.tenant_id, entry.key, flags, payload) + payload
+
+    def open(self, stored: bytes, tenant_id: str, key: bytes) -> Entry:
+        """The entry in `stored`, proven to be of this tenant and key.
+
+        Raises:
+            EntryError: foreign format, bad MAC, swapped key or tenant, or not decodable.
+        """
+        if len(stored) < _HEAD or stored[:3] != MAGIC:
+            raise EntryError("format")
+        flags, mac, payload = stored[3:4], stored[4:_HEAD], stored[_HEAD:]
+        if not hmac.compare_digest(mac, self._mac(tenant_id, key, flags, payload)):
+            raise EntryError("mac")
+        try:
+            if flags == _ZSTD:
+                payload = self._decompressor.decompress(payload, max_output_size=_MAX_PLAIN_BYTES)
+            entry = self._decoder.decode(payload)
+        except (msgspec.MsgspecError, zstandard.ZstdError):
+            raise EntryError("decode") from None
+        if entry.key != key or entry.tenant_id != tenant_id:
+            raise EntryError("swapped")
+        return entry
+
+    def _mac(self, tenant_id: str, key: bytes, flags: bytes, payload: bytes) -> bytes:
+        tenant_key = self._keys.get(tenant_id)
+        if tenant_key is None:
+            tenant_key = derive(self._secret, "entry", tenant_id)
+            self._keys[tenant_id] = tenant_key
+        return hmac.digest(tenant_key, flags + key + payload, hashlib.sha256)
+
+
+def derive(secret: bytes, purpose: str, tenant_id: str) -> bytes:
+    """A 32-byte key for one purpose and tenant (HMAC as a PRF; purposes never share a key)."""
+    return hmac.digest(secret, f"lamina/{purpose}/{len(tenant_id)}:{tenant_id}".encode(), hashlib.sha256)

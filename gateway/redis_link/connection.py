@@ -1,0 +1,114 @@
+"""One connection: commands of one loop turn leave in one write, replies are matched in order."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import hiredis
+
+from gateway.errors import StoreUnavailable
+
+_MAX_PENDING = 20_000
+
+
+class ReplyError(Exception):
+    """Redis answered with an error; the connection is in step and stays."""
+
+
+class Connection(asyncio.Protocol):
+    """Pipelines commands; a reply that misses its deadline fails the connection and everything on it.
+
+    Replies are matched by order alone, so a caller that gives up leaves its place in the queue: nobody can read
+    another's reply (the public case: redis-py#2624).
+    """
+
+    def __init__(self, deadline_s: float, lost: Callable[[str], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._deadline_s = deadline_s
+        self._lost = lost
+        self._reader = hiredis.Reader(replyError=ReplyError, protocolError=ReplyError)
+        self._pending: deque[tuple[asyncio.Future[Any], float]] = deque()
+        self._out: list[bytes] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None
+        self.alive = False
+        self.epoch = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the loop."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101  (narrowing: stream sockets only)
+        self._transport = transport
+        self.alive = True
+
+    def call(self, command: tuple[str | bytes | int, ...]) -> asyncio.Future[Any]:
+        """Queues a command for this loop turn's write; the future has its reply.
+
+        Raises:
+            StoreUnavailable: too many replies are outstanding.
+        """
+        if len(self._pending) >= _MAX_PENDING:
+            raise StoreUnavailable("too many outstanding commands")
+        future: asyncio.Future[Any] = self._loop.create_future()
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(hiredis.pack_command(command))  # type: ignore[arg-type]  # the stub says a 1-tuple
+        due = self._loop.time() + self._deadline_s
+        self._pending.append((future, due))
+        if self._timer is None:
+            self._timer = self._loop.call_at(due, self._overdue)
+        return future
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if self._transport is not None and self.alive:
+            self._transport.write(b"".join(out))
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the loop: hands each reply to the caller whose turn it is."""
+        try:
+            self._reader.feed(data)
+            reply = self._reader.gets()
+            while reply is not False:
+                if not self._pending:
+                    self.fail("a reply nobody asked for")
+                    return
+                future, _ = self._pending.popleft()
+                if not future.done():
+                    if isinstance(reply, ReplyError):
+                        future.set_exception(reply)
+                    else:
+                        future.set_result(reply)
+                reply = self._reader.gets()
+        except ReplyError:
+            self.fail("a reply that is not Redis protocol")
+
+    def _overdue(self) -> None:
+        self._timer = None
+        if not self._pending:
+            return
+        _, due = self._pending[0]
+        if due <= self._loop.time():
+            self.fail("timeout")
+        else:
+            self._timer = self._loop.call_at(due, self._overdue)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the loop."""
+        self.fail("connection lost" if exc is None else type(exc).__name__)
+
+    def fail(self, reason: str) -> None:
+        """Drops the connection and fails whatever waits on it; harmless when done twice."""
+        if not self.alive:
+            return
+        self.alive = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is not None:
+            self._transport.abort()
+        pending, self._pending = self._pending, deque()
+        for future, _ in pending:
+            if not future.done():
+                future.set_exception(StoreUnavailable(reason))
+        self._lost(reason)

@@ -1,0 +1,179 @@
+"""The link: connects on demand, fails within its deadline, opens its breaker, and probes until Redis is back."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from gateway.errors import StoreUnavailable
+from gateway.redis_link.connection import Connection, ReplyError
+from gateway.redis_link.target import RedisTarget
+
+RAISE_TO_MAX = """
+for i = 1, #KEYS do
+  local now = tonumber(redis.call('GET', KEYS[i]) or '-1')
+  if tonumber(ARGV[i]) > now then redis.call('SET', KEYS[i], ARGV[i]) end
+end
+return 1
+"""
+
+
+class RedisLink:
+    """Commands to Redis, each answered or refused within the deadline.
+
+    While the breaker is open a call costs nothing: it is refused at once, and a background probe asks Redis every
+    `retry_s` until it answers. Redis errors (WRONGTYPE, OOM, READONLY) are faults of one command, not of the link.
+
+    Every connection has an epoch; a reply from a new one means that Redis may have lost writes in between.
+    """
+
+    def __init__(
+        self,
+        target: RedisTarget,
+        *,
+        deadline_s: float,
+        failures: int,
+        retry_s: float,
+        on_fault: Callable[[str], None],
+    ) -> None:
+        self._target = target
+        self._deadline_s = deadline_s
+        self._allowed = failures
+        self._retry_s = retry_s
+        self._on_fault = on_fault
+        self._failures = 0
+        self._connection: Connection | None = None
+        self._connecting: asyncio.Task[Connection] | None = None
+        self._probe: asyncio.Task[None] | None = None
+        self._closed = False
+        self._dialled_count = 0
+
+    @property
+    def open(self) -> bool:
+        """Whether calls are let through (the breaker is closed)."""
+        return self._probe is None and not self._closed
+
+    async def call(self, *command: str | bytes | int) -> Any:
+        """One command's reply.
+
+        Raises:
+            StoreUnavailable: no reply within the deadline, no connection, an error reply, or the breaker is open.
+        """
+        reply, _ = await self.read(*command)
+        return reply
+
+    async def read(self, *command: str | bytes | int) -> tuple[Any, int]:
+        """One command's reply, and the epoch of the connection that it came over.
+
+        Raises:
+            StoreUnavailable: as `call`.
+        """
+        connection = self._connection
+        if connection is None or not connection.alive:
+            connection = await self._connect()
+        try:
+            reply = await connection.call(command)
+        except ReplyError as error:
+            kind = str(error).partition(" ")[0]
+            self._on_fault(f"reply_{kind.lower()}")
+            if kind == "READONLY":
+                connection.fail("readonly")
+            raise StoreUnavailable(f"Redis refused: {kind}") from None
+        self._failures = 0
+        return reply, connection.epoch
+
+    def post(self, *command: str | bytes | int) -> asyncio.Future[Any] | None:
+        """Queues a command now, in order before any later call on this link; None when there is no connection.
+
+        The caller must look at the future, or its fault is lost.
+        """
+        connection = self._connection
+        if connection is None or not connection.alive:
+            return None
+        return connection.call(command)
+
+    async def raise_to(self, values: dict[str, int]) -> None:
+        """Raises counters to at least these values in one atomic step; keys must share a hash slot.
+
+        Raises:
+            StoreUnavailable: as `call`.
+        """
+        await self.call("EVAL", RAISE_TO_MAX, len(values), *values, *values.values())
+
+    async def _connect(self) -> Connection:
+        if self._closed or self._probe is not None:
+            raise StoreUnavailable("breaker open")
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(self._dial(), name="redis-connect")
+            self._connecting.add_done_callback(self._dialled)
+        return await asyncio.shield(self._connecting)
+
+    def _dialled(self, task: asyncio.Task[Connection]) -> None:
+        self._connecting = None
+        if not task.cancelled():
+            task.exception()
+
+    async def _dial(self) -> Connection:
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                connection = await self._opened()
+                try:
+                    for reply in [connection.call(command) for command in self._target.greeting()]:
+                        await reply
+                except (ReplyError, StoreUnavailable, asyncio.CancelledError):
+                    connection.fail("greeting")
+                    raise
+        except (OSError, TimeoutError, ReplyError, StoreUnavailable) as error:
+            slow = isinstance(error, TimeoutError) or str(error) == "timeout"
+            reason = "timeout" if slow else "connect"
+            self._failed(reason)
+            raise StoreUnavailable(reason) from None
+        self._dialled_count += 1
+        connection.epoch = self._dialled_count
+        self._connection = connection
+        return connection
+
+    async def _opened(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        target = self._target
+
+        def make() -> Connection:
+            return Connection(self._deadline_s, self._on_lost)
+
+        if target.path is not None:
+            _, connection = await loop.create_unix_connection(make, target.path)
+        else:
+            _, connection = await loop.create_connection(make, target.host, target.port, ssl=target.ssl_context())
+        return connection
+
+    def _on_lost(self, reason: str) -> None:
+        if self._connection is None or self._connection.alive or self._closed:
+            return
+        self._connection = None
+        self._failed(reason.replace(" ", "_"))
+
+    def _failed(self, reason: str) -> None:
+        self._failures += 1
+        self._on_fault(reason)
+        if self._failures >= self._allowed and self._probe is None and not self._closed:
+            self._probe = asyncio.create_task(self._probe_until_back(), name="redis-probe")
+
+    async def _probe_until_back(self) -> None:
+        while not self._closed:
+            await asyncio.sleep(self._retry_s)
+            with contextlib.suppress(StoreUnavailable):
+                await self._dial()
+                break
+        self._failures = 0
+        self._probe = None
+
+    async def close(self) -> None:
+        """Drops the connection and stops probing; later calls are refused."""
+        self._closed = True
+        tasks = [task for task in (self._probe, self._connecting) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._connection is not None:
+            self._connection.fail("closed")
+            self._connection = None

@@ -1,0 +1,1 @@
+"""Telemetry: one log event per request without prompt text, and Prometheus metrics per layer."""

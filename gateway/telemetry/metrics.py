@@ -1,0 +1,121 @@
+"""Prometheus metrics of one gateway worker, summed over workers when they share a folder.
+
+Labels come from closed sets: layers, results and reasons of `policies`, model names of the route table, never from
+a request's text.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.multiprocess import MultiProcessCollector
+
+_FAST_S = (0.0002, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
+_SLOW_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+class Metrics:
+    """Counters by name; label children are kept, since looking one up costs more than counting.
+
+    Args:
+        shared: the folder that workers share (PROMETHEUS_MULTIPROC_DIR, set before this process began), or None.
+    """
+
+    def __init__(self, shared: Path | None = None) -> None:
+        self._shared = shared
+        self.registry = CollectorRegistry()
+        self._children: dict[tuple[int, tuple[str, ...]], Any] = {}
+        self._requests = self._counter("requests", "Requests answered", "route", "status", "stream")
+        self._lookups = self._counter("cache_lookups", "Look-ups of a layer", "layer", "result", "reason")
+        self._lookup_s = self._histogram("cache_lookup_seconds", "Time a layer took to answer", _FAST_S, "layer")
+        self._request_s = self._histogram("request_seconds", "Time to the last byte", _SLOW_S, "route", "source")
+        self._first_byte_s = self._histogram("ttft_seconds", "Time to the first event", _SLOW_S, "source")
+        self._writes = self._counter("cache_writes", "Answers stored or refused", "layer", "result", "reason")
+        self._tokens = self._counter("tokens", "Tokens of answers", "kind", "source", "model")
+        self._saved = self._counter("tokens_saved", "Tokens that no model had to process", "layer", "kind")
+        self._faults = self._counter("faults", "Faults that cost a layer, not a request", "part", "reason")
+        self._upstream = self._counter("upstream_calls", "Calls to providers", "provider", "result")
+        self._upstream_s = self._histogram("upstream_seconds", "Time a provider took", _SLOW_S, "provider")
+        self._flights = self._counter("flights", "Model calls led, and requests that joined one", "role")
+        self._flying = self._gauge("flights_in_progress", "Model calls in progress")
+        self._auth = self._counter("auth", "Credentials judged", "result")
+
+    def _counter(self, name: str, help_: str, *labels: str) -> Counter:
+        return Counter(f"lamina_{name}", help_, labels, registry=self.registry)
+
+    def _histogram(self, name: str, help_: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"lamina_{name}", help_, labels, buckets=buckets, registry=self.registry)
+
+    def _gauge(self, name: str, help_: str) -> Gauge:
+        return Gauge(f"lamina_{name}", help_, registry=self.registry, multiprocess_mode="livesum")
+
+    def _child(self, metric: Any, *labels: str) -> Any:
+        key = (id(metric), labels)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = metric.labels(*labels)
+        return child
+
+    def request(self, route: str, status: int, source: str, latency_s: float, *, stream: bool) -> None:
+        """A request was answered; `source` is the layer, or `model`, `none`."""
+        self._child(self._requests, route, str(status), "true" if stream else "false").inc()
+        self._child(self._request_s, route, source).observe(latency_s)
+
+    def first_byte(self, source: str, latency_s: float) -> None:
+        """The first event of a streamed answer left."""
+        self._child(self._first_byte_s, source).observe(latency_s)
+
+    def lookup(self, layer: str, result: str, reason: str, latency_s: float) -> None:
+        """A layer was asked: hit, stale, miss or unavailable, with the decision's reason."""
+        self._child(self._lookups, layer, result, reason).inc()
+        self._child(self._lookup_s, layer).observe(latency_s)
+
+    def write(self, layer: str, result: str, reason: str) -> None:
+        """An answer was stored, refused or lost."""
+        self._child(self._writes, layer, result, reason).inc()
+
+    def tokens(self, source: str, model: str, prompt: int, completion: int) -> None:
+        """Tokens of an answer; those of a layer were saved."""
+        self._child(self._tokens, "prompt", source, model).inc(prompt)
+        self._child(self._tokens, "completion", source, model).inc(completion)
+        if source != "model":
+            self._child(self._saved, source, "prompt").inc(prompt)
+            self._child(self._saved, source, "completion").inc(completion)
+
+    def fault(self, part: str, reason: str) -> None:
+        """Something failed and the request went on without it."""
+        self._child(self._faults, part, reason).inc()
+
+    def upstream(self, provider: str, result: str, latency_s: float) -> None:
+        """A provider answered or failed."""
+        self._child(self._upstream, provider, result).inc()
+        self._child(self._upstream_s, provider).observe(latency_s)
+
+    def flight(self, role: str) -> None:
+        """A request leads a model call, or joined one."""
+        self._child(self._flights, role).inc()
+
+    def flying(self, change: int) -> None:
+        """Model calls in progress changed by this much."""
+        self._flying.inc(change)
+
+    def auth(self, result: str) -> None:
+        """A credential was judged: ok, missing, unknown, revoked or unavailable."""
+        self._child(self._auth, result).inc()
+
+    def exposition(self) -> bytes:
+        """The text format, over all workers when they share a folder."""
+        if self._shared is None:
+            return generate_latest(self.registry)
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry, path=str(self._shared))  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+
+
+def forget_worker(shared: Path, pid: int) -> None:
+    """Drops the live gauges of a worker that ended; its counters stay in the sums."""
+    for path in shared.glob(f"gauge_live*_{pid}.db"):
+        path.unlink(missing_ok=True)
