@@ -43,6 +43,7 @@ class Choice:
         finish_reason: why it ended; None when the upstream never said.
         logprobs: OpenAI logprobs object, or None.
         pieces: lengths, in characters, of the content deltas as they came; empty when it came whole.
+        extra: other fields of the choice (stop_reason, content_filter_results, …), kept as they came.
     """
 
     index: int
@@ -50,6 +51,7 @@ class Choice:
     finish_reason: str | None
     logprobs: Json | None = None
     pieces: tuple[int, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

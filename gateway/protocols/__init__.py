@@ -1,0 +1,1 @@
+"""Wire formats to and from the neutral types; pure."""
