@@ -1,0 +1,66 @@
+"""Messages to prompt text, through the model's own Jinja template in a sandbox."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import jinja2
+from jinja2 import sandbox
+
+from engine.errors import ModelError, RequestError
+
+MAX_TEMPLATE_CHARS = 128 * 1024
+MAX_PROMPT_CHARS = 8 * 1024 * 1024
+
+
+class ChatTemplate:
+    """A compiled chat template.
+
+    The template comes from the model, never from a client. It runs in Jinja's immutable sandbox, and its output
+    is cut off with an error at `MAX_PROMPT_CHARS`.
+    """
+
+    def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
+        if len(source) > MAX_TEMPLATE_CHARS:
+            raise ModelError(f"the chat template is longer than {MAX_TEMPLATE_CHARS} characters")
+        environment = sandbox.ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
+        environment.globals["raise_exception"] = _refuse
+        try:
+            self._template = environment.from_string(source)
+        except jinja2.TemplateError as error:
+            raise ModelError(f"the chat template does not compile: {error}") from error
+        self._special_tokens = dict(special_tokens)
+        self._knows_developer = "developer" in source
+
+    def render(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        """Render a conversation, ending where the assistant's answer begins.
+
+        Raises:
+            RequestError: the template refuses these messages, or the text is too long.
+        """
+        pieces: list[str] = []
+        size = 0
+        try:
+            for piece in self._template.generate(
+                messages=[self._known_role(message) for message in messages],
+                add_generation_prompt=True,
+                **self._special_tokens,
+            ):
+                pieces.append(piece)
+                size += len(piece)
+                if size > MAX_PROMPT_CHARS:
+                    raise RequestError(400, "The rendered prompt is too long.", param="messages")
+        except (jinja2.TemplateError, TypeError, ValueError) as error:
+            message = f"The model's chat template refused the messages: {error}"
+            raise RequestError(400, message, param="messages") from error
+        return "".join(pieces)
+
+    def _known_role(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
+        if message["role"] == "developer" and not self._knows_developer:
+            return {**message, "role": "system"}
+        return message
+
+
+def _refuse(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)

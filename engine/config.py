@@ -1,0 +1,47 @@
+"""The engine's limits, as one frozen value."""
+
+from dataclasses import dataclass
+
+from engine.errors import EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """What the scheduler and the KV pool may use.
+
+    Attributes:
+        block_size: tokens in a KV block.
+        kv_tokens: tokens the KV pool holds, over all sequences.
+        max_running: sequences decoded in one step.
+        max_waiting: sequences queued before a request is refused with 429.
+        chunk_tokens: a prefill is cut at multiples of this position, whatever else runs, so that a prompt is
+            always computed in the same pieces and its numbers do not depend on its neighbours.
+        step_tokens: most tokens computed in one step; decodes come first.
+        default_max_tokens: bound on the answer when the client names none.
+        weights: how linear weights are kept, a name in `engine.kernels.LINEARS`.
+    """
+
+    block_size: int = 16
+    kv_tokens: int = 16384
+    max_running: int = 16
+    max_waiting: int = 256
+    chunk_tokens: int = 128
+    step_tokens: int = 256
+    default_max_tokens: int = 512
+    weights: str = "fp16"
+
+    def __post_init__(self) -> None:
+        """Refuse numbers the scheduler could not make progress with."""
+        if min(self.block_size, self.max_running, self.chunk_tokens, self.default_max_tokens) < 1:
+            raise EngineError("block size, max running, chunk tokens and max tokens must be at least 1")
+        if self.max_waiting < 0:
+            raise EngineError("max waiting must not be negative")
+        if self.kv_tokens < self.block_size:
+            raise EngineError("kv tokens must hold at least one block")
+        if self.step_tokens < self.chunk_tokens + self.max_running:
+            raise EngineError("step tokens must hold one chunk beside every running sequence")
+
+    @property
+    def num_blocks(self) -> int:
+        """Whole blocks in the pool."""
+        return self.kv_tokens // self.block_size

@@ -1,0 +1,106 @@
+"""What every loader hands over, whatever the file format: one config, one set of fp32 weights, one tokenizer."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from engine.chat_template import ChatTemplate
+from engine.errors import ModelError
+from engine.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class RopeScaling:
+    """Llama 3's stretching of low rotary frequencies."""
+
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_context: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """Shape of a decoder; the same nouns for every format.
+
+    Attributes:
+        family: a key of `engine.models.MODELS`.
+        tied: whether the output head is the embedding.
+        context: longest prompt plus answer, in tokens.
+        rope_scaling: None for plain rotary frequencies.
+    """
+
+    family: str
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocab: int
+    context: int
+    norm_eps: float
+    rope_theta: float
+    tied: bool
+    rope_scaling: RopeScaling | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse shapes no decoder can have."""
+        sizes = (self.hidden, self.layers, self.heads, self.kv_heads, self.head_dim, self.intermediate, self.vocab)
+        if min(*sizes, self.context) < 1 or self.heads % self.kv_heads or self.head_dim % 2:
+            raise ModelError(f"the model's shape makes no sense: {self}")
+
+
+class Weights:
+    """Weights by their Hugging Face names, read when taken, so that only one copy is in memory at a time."""
+
+    def __init__(self, readers: Mapping[str, Callable[[], torch.Tensor]]) -> None:
+        self._readers = dict(readers)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._readers
+
+    def take(self, name: str, *shape: int) -> torch.Tensor:
+        """Read one weight as fp32 and cross it off.
+
+        Raises:
+            ModelError: it is absent, was taken before, or has another shape.
+        """
+        reader = self._readers.pop(name, None)
+        if reader is None:
+            raise ModelError(f"weight {name} is missing")
+        weight = reader().to(torch.float32)
+        if tuple(weight.shape) != shape:
+            raise ModelError(f"weight {name} has shape {tuple(weight.shape)}, expected {shape}")
+        return weight.contiguous()
+
+    def drop(self, name: str) -> None:
+        """Cross off a weight the model has no use for, if present."""
+        self._readers.pop(name, None)
+
+    def finish(self) -> None:
+        """Prove that nothing is left over.
+
+        Raises:
+            ModelError: the checkpoint has weights this architecture does not use, so it is another architecture.
+        """
+        if self._readers:
+            names = sorted(self._readers)
+            raise ModelError(f"{len(names)} weights are left over, such as {', '.join(names[:3])}")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model as read from disk.
+
+    Attributes:
+        template: None when the model came without a chat template.
+        eos_ids: tokens that end an answer.
+    """
+
+    config: ModelConfig
+    weights: Weights
+    tokenizer: Tokenizer
+    template: ChatTemplate | None
+    eos_ids: frozenset[int]
