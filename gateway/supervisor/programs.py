@@ -1,0 +1,102 @@
+"""The programs of one embedded set, as command lines."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import EngineError
+from engine.packaged import packaged_model
+from gateway.home import Home
+from gateway.settings import Settings, child_environment
+from gateway.supervisor.child import Program
+from gateway.supervisor.embedded_redis import find_redis_server, redis_config
+from gateway.supervisor.errors import StartError
+from gateway.supervisor.open_home import write_private
+from gateway.supervisor.restart import Restarts
+from gateway.telemetry.metrics import forget_worker
+
+_SPOILT_AFTER_FAILURES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Modules:
+    """What the children run; tests put their own here.
+
+    Attributes:
+        app: `module:function` that makes the gateway's ASGI app from settings.
+        engine: run with `python -m`.
+    """
+
+    app: str = "gateway.app:create_app"
+    engine: str = "engine"
+
+
+def model_path(settings: Settings) -> Path:
+    """The model the embedded engine loads.
+
+    Raises:
+        StartError: it is not there.
+    """
+    chosen = settings.engine.model
+    if chosen is None:
+        try:
+            return packaged_model()
+        except EngineError as error:
+            raise StartError(str(error)) from None
+    path = chosen.expanduser().absolute()
+    if not path.exists():
+        raise StartError(f"model {path} does not exist; set LAMINA_ENGINE__MODEL to a GGUF file or a folder")
+    return path
+
+
+def redis_program(settings: Settings, home: Home) -> Program | None:
+    """The embedded Redis, or None when this machine has no redis-server."""
+    server = find_redis_server()
+    if server is None:
+        return None
+    config = home.run / "redis.conf"
+    write_private(config, redis_config(home.root, home.redis_socket, settings.redis.max_memory_mb))
+    snapshot = home.root / "redis.rdb"
+
+    def set_spoilt_snapshot_aside(past: Restarts) -> None:
+        if past.failures == _SPOILT_AFTER_FAILURES and snapshot.exists():
+            snapshot.rename(snapshot.with_suffix(".spoilt"))
+
+    return Program(
+        "redis",
+        (str(server), str(config)),
+        child_environment({}),
+        stale=(home.redis_socket,),
+        before_restart=set_spoilt_snapshot_aside,
+    )
+
+
+def engine_program(settings: Settings, home: Home, model: Path, module: str) -> Program:
+    """The embedded engine on its Unix socket."""
+    engine = settings.engine
+    options = {
+        "--model": model,
+        "--name": engine.name,
+        "--socket": home.engine_socket,
+        "--threads": engine.threads,
+        "--block-size": engine.block_size,
+        "--kv-tokens": engine.kv_tokens,
+        "--max-running": engine.max_running,
+        "--max-waiting": engine.max_waiting,
+    }
+    flags = [str(part) for name, value in options.items() if value is not None for part in (name, value)]
+    argv = (sys.executable, "-P", "-m", module, *flags)
+    return Program("engine", argv, child_environment({}), stale=(home.engine_socket,))
+
+
+def worker_program(number: int, home: Home, listener_fd: int, app: str) -> Program:
+    """One gateway worker on the shared listener."""
+    python = (sys.executable, "-P", "-m", "gateway.worker")
+    argv = (*python, "--fd", str(listener_fd), "--settings", str(home.resolved_settings), "--app", app)
+    return Program(
+        f"worker-{number}",
+        argv,
+        child_environment({"PROMETHEUS_MULTIPROC_DIR": str(home.metrics)}),
+        fds=(listener_fd,),
+        after_exit=lambda pid: forget_worker(home.metrics, pid),
+    )

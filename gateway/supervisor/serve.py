@@ -1,0 +1,143 @@
+"""`lamina serve`: from settings to a running set, and back to nothing."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from gateway.db import Database, bootstrap
+from gateway.errors import DatabaseUnavailable
+from gateway.home import Home, with_home_services
+from gateway.settings import Settings, dump_resolved
+from gateway.supervisor.banner import banner
+from gateway.supervisor.child import Program
+from gateway.supervisor.embedded_set import EmbeddedSet, SetPrograms
+from gateway.supervisor.errors import StartError
+from gateway.supervisor.listener import bind, url_of
+from gateway.supervisor.open_home import held_home, master_secret, write_private
+from gateway.supervisor.programs import Modules, engine_program, model_path, redis_program, worker_program
+from gateway.telemetry.logs import make_logger
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def serve(settings: Settings, modules: Modules | None = None) -> int:
+    """Runs a set until it is told to stop; returns the exit status.
+
+    A first SIGTERM, SIGINT or SIGHUP drains, a second one ends everything at once.
+
+    Args:
+        settings: as given by the operator; embedded services fill what they leave open.
+        modules: what the children run.
+
+    Raises:
+        LaminaError: the set cannot start; one line for the operator.
+    """
+    modules = modules or Modules()
+    placed = with_home_services(settings)
+    home = Home(placed.home)
+    own_engine = settings.engine_url is None and settings.engine.enabled
+    model = model_path(settings) if own_engine else None
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(bind(settings.host, settings.port))
+        stack.enter_context(held_home(home))
+        resolved = _with_secret(placed, home).model_copy(update={"port": listener.getsockname()[1]})
+        write_private(home.resolved_settings, dump_resolved(resolved))
+        programs = SetPrograms(
+            redis=redis_program(resolved, home) if settings.redis_url is None else None,
+            engine=engine_program(resolved, home, model, modules.engine) if model else None,
+            workers=_workers(resolved, home, listener, modules),
+        )
+        if programs.redis is None and settings.redis_url is None:
+            _say("no redis-server here: serving without the exact layer")
+        return asyncio.run(_run(resolved, programs, listener))
+
+
+def _with_secret(settings: Settings, home: Home) -> Settings:
+    if settings.secret is not None:
+        return settings
+    return settings.model_copy(update={"secret": SecretStr(master_secret(home))})
+
+
+def _workers(settings: Settings, home: Home, listener: socket.socket, modules: Modules) -> list[Program]:
+    count = settings.workers
+    return [worker_program(number, home, listener.fileno(), modules.app) for number in range(1, count + 1)]
+
+
+async def _run(settings: Settings, programs: SetPrograms, listener: socket.socket) -> int:
+    key = await _prepare_database(settings)
+    new_key = key if settings.bootstrap_key is None else None
+    if new_key is not None:
+        _say(f"Your first API key, shown only now: {new_key}")
+    logger = make_logger(settings.log_level, os.getpid())
+    processes = EmbeddedSet(programs, listener, settings.limits.drain_s, logger)
+    stopping = _stop_on_signals(processes)
+    life = asyncio.create_task(
+        _live(processes, banner(settings, url_of(listener), new_key, Path.cwd()), settings.engine.name)
+    )
+    told_to_stop = asyncio.create_task(stopping.wait())
+    await asyncio.wait({life, told_to_stop}, return_when=asyncio.FIRST_COMPLETED)
+    told_to_stop.cancel()
+    if life.done():
+        await processes.stop()
+        life.result()
+        _say("error: the gateway's workers keep failing; their output is above")
+        return 1
+    life.cancel()
+    _say("stopping: answering what is in flight, then ending")
+    await processes.stop()
+    return 1 if processes.killed else 0
+
+
+async def _live(processes: EmbeddedSet, ready_text: str, model: str) -> None:
+    """Returns only when the set is hopeless."""
+    await processes.start()
+    if not await processes.until_ready():
+        return
+    _say(ready_text)
+    if processes.has_engine:
+        _say(f"  The model {model} is loading; first answers wait for it.")
+        await processes.until_engine_ready()
+        _say(f"  The model {model} is loaded.")
+    await asyncio.Event().wait()
+
+
+async def _prepare_database(settings: Settings) -> str | None:
+    """Brings the tables up to date; returns the first key when one was made."""
+    assert settings.database_url is not None  # noqa: S101  (with_home_services filled it)
+    preset = settings.bootstrap_key.get_secret_value() if settings.bootstrap_key else None
+    try:
+        database = Database.open(settings.database_url.get_secret_value())
+        try:
+            await database.migrate()
+            return await bootstrap(database, preset, time.time())
+        finally:
+            await database.close()
+    except DatabaseUnavailable as error:
+        raise StartError(f"the database does not answer: {error}") from None
+
+
+def _stop_on_signals(processes: EmbeddedSet) -> asyncio.Event:
+    stopping = asyncio.Event()
+
+    def stop() -> None:
+        if stopping.is_set():
+            processes.kill()
+        stopping.set()
+
+    loop = asyncio.get_running_loop()
+    for sent in _STOP_SIGNALS:
+        loop.add_signal_handler(sent, stop)
+    return stopping
+
+
+def _say(text: str) -> None:
+    """Tells the operator; on standard error, so that standard output is nothing but JSON events."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
