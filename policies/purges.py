@@ -29,14 +29,15 @@ class Made:
     """What an entry is made of, as far as a purge can name it."""
 
     key_hex: str
-    model: str
+    models: tuple[str, ...]
     user: str = ""
     tags: tuple[str, ...] = ()
     versions: tuple[tuple[str, str], ...] = ()
 
     def scopes(self) -> list[tuple[str, str]]:
         """Every (kind, value) of a purge that would match."""
-        scopes = [("all", ""), ("key", self.key_hex), ("model", self.model)]
+        scopes = [("all", ""), ("key", self.key_hex)]
+        scopes.extend(("model", model) for model in self.models)
         if self.user:
             scopes.append(("user", self.user))
         scopes.extend(("tag", tag) for tag in self.tags)

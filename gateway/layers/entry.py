@@ -45,7 +45,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         created_s: seconds since the epoch when the answer was whole.
         ttl_s: life from then.
         as_of: the tenant's purge sequence before the model was called.
-        model: effective model, as purges name it.
+        models: the names that a purge may use for its model.
         user: the user when the entry is scoped to one, else empty.
         tags, versions: what purges can name.
         answer: as StoredAnswer says.
@@ -58,7 +58,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     created_s: float
     ttl_s: float
     as_of: int
-    model: str
+    models: tuple[str, ...]
     user: str
     tags: tuple[str, ...]
     versions: tuple[tuple[str, str], ...]
@@ -68,7 +68,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
     def made(self) -> Made:
         """What a purge can name of it."""
-        return Made(self.key.hex(), self.model, self.user, self.tags, self.versions)
+        return Made(self.key.hex(), self.models, self.user, self.tags, self.versions)
 
     def response(self) -> ChatResponse:
         """The answer in neutral form."""

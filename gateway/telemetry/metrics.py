@@ -7,7 +7,7 @@ a request's text.
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.multiprocess import MultiProcessCollector
 
@@ -20,12 +20,11 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 class Metrics:
     """Counters by name; label children are kept, since looking one up costs more than counting.
 
-    Args:
-        shared: the folder that workers share (PROMETHEUS_MULTIPROC_DIR, set before this process began), or None.
+    Workers share a folder when PROMETHEUS_MULTIPROC_DIR was set before this process began; the client library
+    alone reads that variable.
     """
 
-    def __init__(self, shared: Path | None = None) -> None:
-        self._shared = shared
+    def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._children: dict[tuple[int, tuple[str, ...]], Any] = {}
         self._requests = self._counter("requests", "Requests answered", "route", "status", "stream")
@@ -108,10 +107,10 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """The text format, over all workers when they share a folder."""
-        if self._shared is None:
+        if values.ValueClass is values.MutexValue:
             return generate_latest(self.registry)
         registry = CollectorRegistry()
-        MultiProcessCollector(registry, path=str(self._shared))  # type: ignore[no-untyped-call]
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
 
 

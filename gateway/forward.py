@@ -1,0 +1,240 @@
+"""Asking the model: the primary target, then its fallbacks; a whole answer is judged, stored, then landed."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from gateway.asked import Asked
+from gateway.errors import ApiError, StoreUnavailable, UpstreamError
+from gateway.flights import Flight, Landing, Passenger
+from gateway.layers.entry import Entry, Sealer, answer_of, choices_of, derive
+from gateway.layers.exact import ExactLayer
+from gateway.protocols.assemble import Assembler
+from gateway.protocols.shape import ProtocolError
+from gateway.providers.contract import Provider, ProviderCall
+from gateway.routes import Route, Target
+from gateway.settings import CacheSettings
+from gateway.telemetry.metrics import Metrics
+from policies.controls import Controls
+from policies.decide import Discard, Store, WriteRules, admit
+from policies.keys import CacheKey, merge_versions
+from policies.types import ChatResponse
+
+_SALT_CHARS = 32
+_TOO_MANY = 429
+_SERVER_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One model call.
+
+    Attributes:
+        key: where the answer may be stored; None stores nothing.
+        as_of: the tenant's purge sequence before the call.
+    """
+
+    asked: Asked
+    tenant_id: str
+    route: Route
+    key: CacheKey | None
+    controls: Controls
+    as_of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What the forwarder needs; built in wiring."""
+
+    providers: Mapping[str, Provider]
+    exact: ExactLayer
+    sealer: Sealer
+    secret: bytes
+    cache: CacheSettings
+    metrics: Metrics
+    log: structlog.typing.FilteringBoundLogger
+    now_s: Callable[[], float]
+
+
+class Forwarder:
+    """Makes model calls for flights."""
+
+    def __init__(self, outside: Outside) -> None:
+        self._outside = outside
+        self._salts: dict[str, str] = {}
+        self._behind: set[asyncio.Task[None]] = set()
+
+    async def fly(self, flight: Flight, job: Job) -> None:
+        """Makes the call, publishes what comes, stores the whole answer if it may, and lands the flight."""
+        try:
+            response, target = await self._call(flight, job)
+        except UpstreamError as error:
+            flight.fail(error)
+            return
+        decision = self._admit(response, job, fallback=target is not job.route.primary)
+        decision = self._write(response, job, decision)
+        flight.land(Landing(response, decision))
+
+    def see_off(self, passenger: Passenger) -> None:
+        """Stays aboard on behalf of nobody, so that a call behind the scenes runs to its end."""
+        task = asyncio.create_task(self._wait_and_leave(passenger), name="refresh-behind")
+        self._behind.add(task)
+        task.add_done_callback(self._behind.discard)
+
+    async def _wait_and_leave(self, passenger: Passenger) -> None:
+        try:
+            await passenger.landed()
+        except (UpstreamError, ApiError) as error:
+            self._outside.metrics.fault("refresh", "upstream")
+            self._outside.log.warning("refresh_failed", part="refresh", error=str(error))
+        finally:
+            passenger.leave()
+
+    async def close(self) -> None:
+        """Stops what runs behind the scenes."""
+        for task in self._behind:
+            task.cancel()
+        await asyncio.gather(*self._behind, return_exceptions=True)
+
+    async def _call(self, flight: Flight, job: Job) -> tuple[ChatResponse, Target]:
+        targets = job.route.targets
+        for position, target in enumerate(targets):
+            try:
+                return await self._call_target(flight, job, target), target
+            except UpstreamError as error:
+                last = position == len(targets) - 1
+                if last or flight.target is not None or not _another_may_do_better(error):
+                    raise
+                self._outside.metrics.fault("provider", "fallback")
+                self._outside.log.warning(
+                    "fallback", provider=target.provider, reason=error.reason, status=error.status
+                )
+        raise AssertionError("a route has targets")
+
+    async def _call_target(self, flight: Flight, job: Job, target: Target) -> ChatResponse:
+        provider = self._outside.providers[target.provider]
+        call = ProviderCall(
+            model=target.upstream_model,
+            body=job.asked.request.body,
+            request_id=job.asked.request_id,
+            salt=self._salt(job.tenant_id),
+        )
+        begun = time.perf_counter()
+        result = "ok"
+        try:
+            if job.asked.request.stream:
+                return await self._stream(flight, provider, call, target)
+            completed = await provider.complete(call)
+        except UpstreamError as error:
+            result = error.reason
+            raise
+        except asyncio.CancelledError:
+            result = "cancelled"
+            raise
+        else:
+            flight.begin(target, completed.headers)
+            return completed.response
+        finally:
+            self._outside.metrics.upstream(target.provider, result, time.perf_counter() - begun)
+
+    async def _stream(
+        self, flight: Flight, provider: Provider, call: ProviderCall, target: Target
+    ) -> ChatResponse:
+        stream = await provider.stream(call)
+        assembler = Assembler()
+        try:
+            flight.begin(target, stream.headers)
+            async for chunk in stream:
+                assembler.add(chunk)
+                flight.publish(chunk)
+            return assembler.finish()
+        except ProtocolError as error:
+            raise UpstreamError("protocol", 502, _broken(str(error))) from None
+        finally:
+            await stream.close()
+
+    def _admit(self, response: ChatResponse, job: Job, *, fallback: bool) -> Store | Discard:
+        if job.key is None:
+            return Discard("bypass")
+        rules = WriteRules(job.route.ttl_s, self._outside.cache.max_ttl_s)
+        return admit(response, job.asked.request.body, job.controls, rules, fallback=fallback)
+
+    def _write(self, response: ChatResponse, job: Job, decision: Store | Discard) -> Store | Discard:
+        """Queues the write before the last byte goes out, so that this worker's next look-up finds it."""
+        metrics = self._outside.metrics
+        if isinstance(decision, Store) and job.key is not None:
+            sealed = self._outside.sealer.seal(self._entry(response, job, job.key, decision))
+            if len(sealed) > self._outside.cache.max_entry_bytes:
+                decision = Discard("size")
+            else:
+                keep_s = decision.ttl_s + self._outside.cache.stale_s
+                return self._post(job, job.key, sealed, keep_s, decision)
+        if isinstance(decision, Discard):
+            metrics.write("exact", "refused", decision.reason)
+        return decision
+
+    def _post(self, job: Job, key: CacheKey, sealed: bytes, keep_s: float, decision: Store) -> Store | Discard:
+        metrics = self._outside.metrics
+        try:
+            reply = self._outside.exact.write(job.tenant_id, key.hex, sealed, keep_s)
+        except StoreUnavailable:
+            reply = None
+        if reply is None:
+            metrics.write("exact", "lost", "store_unavailable")
+            return Discard("store_unavailable")
+
+        def count(future: "asyncio.Future[Any]") -> None:
+            lost = future.cancelled() or future.exception() is not None
+            metrics.write("exact", "lost" if lost else "stored", "store_unavailable" if lost else "ok")
+
+        reply.add_done_callback(count)
+        return decision
+
+    def _entry(self, response: ChatResponse, job: Job, key: CacheKey, decision: Store) -> Entry:
+        scope = job.controls.scope
+        return Entry(
+            key=key.digest,
+            tenant_id=job.tenant_id,
+            created_s=self._outside.now_s(),
+            ttl_s=decision.ttl_s,
+            as_of=job.as_of,
+            models=_model_names(job.route),
+            user=scope.id if scope.kind == "user" else "",
+            tags=job.controls.tags,
+            versions=merge_versions(dict(job.route.versions), dict(job.controls.versions)),
+            answer=answer_of(response),
+            choices=choices_of(response),
+            request_id=job.asked.request_id,
+        )
+
+    def _salt(self, tenant_id: str) -> str:
+        salt = self._salts.get(tenant_id)
+        if salt is None:
+            salt = derive(self._outside.secret, "engine-salt", tenant_id).hex()[:_SALT_CHARS]
+            self._salts[tenant_id] = salt
+        return salt
+
+
+def _model_names(route: Route) -> tuple[str, ...]:
+    """Every name that a purge may use for the model: the route's, the provider's, and both in one."""
+    primary = route.primary
+    return tuple(dict.fromkeys((primary.effective_model, primary.upstream_model, route.name)))
+
+
+def _another_may_do_better(error: UpstreamError) -> bool:
+    return error.reason != "status" or error.status == _TOO_MANY or error.status >= _SERVER_ERROR
+
+
+def _broken(problem: str) -> dict[str, object]:
+    return {
+        "error": {
+            "message": f"The upstream's answer is not what its protocol says: {problem}.",
+            "type": "server_error",
+            "param": None,
+            "code": "upstream_protocol",
+        }
+    }

@@ -1,0 +1,52 @@
+"""What every route does at the edge: take the credential, give ids, keep a trace for the log."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+
+from gateway.http.asgi import Headers
+from gateway.pipeline import unauthorised
+from policies.types import Json
+
+_MAX_KEY_CHARS = 512
+
+
+@dataclass(slots=True)
+class Trace:
+    """What one request did, for its log event and metrics; filled in on the way."""
+
+    route: str
+    request_id: str
+    begun: float
+    origin: bytes | None = None
+    status: int = 0
+    source: str = "none"
+    cache: str = "-"
+    reason: str = "-"
+    model: str = "-"
+    tenant_id: str = "-"
+    key_id: str = "-"
+    stream: bool = False
+    ttft_s: float | None = None
+    usage: Json | None = None
+
+
+def bearer_digest(headers: Headers) -> bytes:
+    """SHA-256 of the bearer key.
+
+    Raises:
+        ApiError: 401 when there is none or it cannot be one.
+    """
+    for name, value in headers:
+        if name == b"authorization":
+            scheme, _, key = value.partition(b" ")
+            key = key.strip()
+            if scheme.lower() == b"bearer" and 0 < len(key) <= _MAX_KEY_CHARS:
+                return hashlib.sha256(key).digest()
+            break
+    raise unauthorised()
+
+
+def new_id(prefix: str) -> str:
+    """A fresh id; ids are never reused, not even for the same stored answer."""
+    return prefix + os.urandom(12).hex()

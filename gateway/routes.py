@@ -1,0 +1,94 @@
+"""Routes: which provider answers a model name, under which name, and how it may be cached."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gateway.settings import Mode, ModelSettings, Settings
+from policies.keys import merge_versions
+
+ENGINE = "engine"
+_ANY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One model at one provider; `label` names it in metrics and headers."""
+
+    provider: str
+    upstream_model: str
+    label: str
+
+    @property
+    def effective_model(self) -> str:
+        """What a key and a purge call the model: provider and the provider's own name for it."""
+        return f"{self.provider}/{self.upstream_model}"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What a model name resolves to.
+
+    Attributes:
+        name: the route's own name, the same for all its aliases.
+        targets: the primary, then its fallbacks in order.
+        mode, ttl_s, versions: as the settings say, defaults filled in.
+    """
+
+    name: str
+    targets: tuple[Target, ...]
+    mode: Mode
+    ttl_s: int
+    versions: tuple[tuple[str, str], ...]
+
+    @property
+    def primary(self) -> Target:
+        """The target whose answers may be stored."""
+        return self.targets[0]
+
+
+class Routes:
+    """The route table; built once, read by every request."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._models = {model.name: model for model in _models(settings)}
+        self._routes: dict[str, Route] = {}
+        for model in self._models.values():
+            if model.name != _ANY:
+                route = self._route(model, model.name)
+                self._routes.update(dict.fromkeys((model.name, *model.aliases), route))
+        self._any = self._models.get(_ANY)
+
+    def resolve(self, name: str) -> Route | None:
+        """The route of a model name or alias; None when nothing takes it."""
+        route = self._routes.get(name)
+        if route is None and self._any is not None:
+            return self._route(self._any, name)
+        return route
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """Every (name, provider) that can be asked for, aliases included; a wildcard has no names to list."""
+        for name, route in self._routes.items():
+            yield name, route.primary.provider
+
+    def _route(self, model: ModelSettings, name: str) -> Route:
+        cache = self._settings.cache
+        return Route(
+            name=model.name,
+            targets=(self._target(model, name), *(self._target(self._models[n], n) for n in model.fallback)),
+            mode=model.mode or cache.mode,
+            ttl_s=model.ttl_s or cache.ttl_s,
+            versions=merge_versions(cache.versions, model.versions),
+        )
+
+    def _target(self, model: ModelSettings, name: str) -> Target:
+        return Target(model.provider, model.upstream_model or name, model.name)
+
+
+def _models(settings: Settings) -> list[ModelSettings]:
+    """The configured models, and the engine's own when it runs and no model took its name."""
+    models = list(settings.models)
+    taken = {name for model in models for name in (model.name, *model.aliases)}
+    if settings.engine_url is not None and settings.engine.name not in taken:
+        models.append(ModelSettings(name=settings.engine.name, provider=ENGINE))
+    return models

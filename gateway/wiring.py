@@ -1,0 +1,203 @@
+"""The composition root: everything is built and closed here, by hand, from settings."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from gateway.db import Database, PurgeRepository, TenantRepository
+from gateway.errors import DatabaseUnavailable, StoreUnavailable, UpstreamError
+from gateway.flights import Flights
+from gateway.forward import Forwarder, Outside
+from gateway.home import with_home_services
+from gateway.http.asgi import Endpoint
+from gateway.http.chat import ChatCompletions
+from gateway.http.models import Models
+from gateway.http.ops import Health, MetricsPage, Readiness
+from gateway.http.router import Router
+from gateway.invalidation.replica import Replicas
+from gateway.layers.entry import Sealer
+from gateway.layers.exact import ExactLayer, auth_key, purge_key
+from gateway.pipeline import Pipeline, Rooms
+from gateway.providers import open_provider
+from gateway.providers.guarded import GuardedProvider
+from gateway.providers.scrape import scrape
+from gateway.redis_link import RedisLink, RedisTarget
+from gateway.routes import ENGINE, Routes
+from gateway.settings import ProviderSettings, Settings
+from gateway.telemetry.logs import make_logger
+from gateway.telemetry.metrics import Metrics
+
+_POLL_S = 1.0
+
+
+@dataclass(slots=True)
+class Gateway:
+    """A gateway that runs; `close` it once."""
+
+    router: Router
+    settings: Settings
+    link: RedisLink
+    database: Database
+    replicas: Replicas
+    forwarder: Forwarder
+    providers: dict[str, GuardedProvider]
+    metrics: Metrics
+    log: structlog.typing.FilteringBoundLogger
+    background: set[asyncio.Task[None]]
+
+    async def close(self) -> None:
+        """Stops background work, then closes what was opened, innermost last."""
+        for task in self.background:
+            task.cancel()
+        await asyncio.gather(*self.background, return_exceptions=True)
+        await self.forwarder.close()
+        for provider in self.providers.values():
+            await provider.close()
+        await self.link.close()
+        await self.database.close()
+
+
+async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> Gateway:
+    """Builds a gateway on the running loop; opens no connection, so that nothing absent can stop it.
+
+    Raises:
+        SettingsError: a URL or provider kind is bad.
+    """
+    settings = with_home_services(settings)
+    metrics = Metrics()
+    log = make_logger(settings.log_level, os.getpid())
+    background: set[asyncio.Task[None]] = set()
+    link = _link(settings, metrics)
+    database = Database.open(_secret(settings.database_url))
+    replicas = Replicas(TenantRepository(database), PurgeRepository(database), _raiser(link, background))
+    secret = _secret(settings.secret).encode() or os.urandom(32)
+    routes = Routes(settings)
+    providers = _providers(settings)
+    exact, sealer = ExactLayer(link), Sealer(secret)
+    outside = Outside(providers, exact, sealer, secret, settings.cache, metrics, log, now_s)
+    forwarder = Forwarder(outside)
+    flights = Flights(metrics.flying)
+    rooms = Rooms(replicas, exact, sealer, routes, flights, forwarder, metrics, settings.cache, now_s)
+    pipeline = Pipeline(rooms)
+    chat = ChatCompletions(pipeline, settings.limits, metrics, log)
+    models = Models(pipeline, routes, int(now_s()))
+    endpoints: dict[str, tuple[str, Endpoint]] = {
+        "/v1/chat/completions": ("POST", chat),
+        "/v1/models": ("GET", models),
+        "/v1/models/": ("GET", models),
+        "/healthz": ("GET", Health()),
+        "/readyz": ("GET", _readiness(settings, link, replicas)),
+        "/metrics": ("GET", _metrics_page(settings, metrics)),
+    }
+    router = Router(endpoints, metrics, log)
+    background.add(asyncio.create_task(_poll(replicas, metrics, log), name="poll-database"))
+    return Gateway(router, settings, link, database, replicas, forwarder, providers, metrics, log, background)
+
+
+def _link(settings: Settings, metrics: Metrics) -> RedisLink:
+    redis = settings.redis
+    return RedisLink(
+        RedisTarget.parse(_secret(settings.redis_url)),
+        deadline_s=redis.deadline_ms / 1000,
+        failures=redis.breaker_failures,
+        retry_s=redis.breaker_retry_ms / 1000,
+        on_fault=lambda reason: metrics.fault("redis", reason),
+    )
+
+
+def _raiser(link: RedisLink, background: set[asyncio.Task[None]]) -> Callable[[str, int, int], None]:
+    async def work(tenant_id: str, auth_seq: int, purge_seq: int) -> None:
+        with contextlib.suppress(StoreUnavailable):  # counted by the link; the next read repairs it
+            await link.raise_to({auth_key(tenant_id): max(auth_seq, 0), purge_key(tenant_id): purge_seq})
+
+    def raise_behind(tenant_id: str, auth_seq: int, purge_seq: int) -> None:
+        task = asyncio.create_task(work(tenant_id, auth_seq, purge_seq), name="raise-sequences")
+        background.add(task)
+        task.add_done_callback(background.discard)
+
+    return raise_behind
+
+
+async def _poll(replicas: Replicas, metrics: Metrics, log: structlog.typing.FilteringBoundLogger) -> None:
+    """Bounds how long a change goes unseen that was committed but could not be announced."""
+    down = False
+    while True:
+        await asyncio.sleep(_POLL_S)
+        try:
+            await replicas.poll()
+        except DatabaseUnavailable:
+            metrics.fault("db", "unavailable")
+            if not down:
+                log.warning("database_unavailable", part="db")
+            down = True
+        else:
+            if down:
+                log.info("database_back", part="db")
+            down = False
+
+
+def _providers(settings: Settings) -> dict[str, GuardedProvider]:
+    providers = {name: open_provider(name, provider) for name, provider in settings.providers.items()}
+    if settings.engine_url is not None and ENGINE not in providers:
+        engine = ProviderSettings(kind=ENGINE, base_url=_engine_base(settings.engine_url))
+        providers[ENGINE] = open_provider(ENGINE, engine)
+    return providers
+
+
+def _engine_base(url: str) -> str:
+    if url.startswith("unix:") or url.rstrip("/").endswith("/v1"):
+        return url
+    return url.rstrip("/") + "/v1"
+
+
+def _readiness(settings: Settings, link: RedisLink, replicas: Replicas) -> Readiness:
+    async def redis() -> bool:
+        try:
+            await link.call("PING")
+        except StoreUnavailable:
+            return False
+        return True
+
+    async def database() -> bool:
+        try:
+            await replicas.poll()
+        except DatabaseUnavailable:
+            return False
+        return True
+
+    async def engine() -> bool:
+        try:
+            await scrape(settings.engine_url or "", "/health")
+        except UpstreamError:
+            return False
+        return True
+
+    checks = {"redis": redis, "database": database}
+    if settings.engine_url is not None:
+        checks["engine"] = engine
+    return Readiness(checks, needed=frozenset({"database"}))
+
+
+def _metrics_page(settings: Settings, metrics: Metrics) -> MetricsPage:
+    url = settings.engine_url
+    if url is None:
+        return MetricsPage(metrics, None)
+
+    async def engine() -> bytes:
+        try:
+            return await scrape(url, "/metrics")
+        except UpstreamError:
+            metrics.fault("engine", "metrics")
+            return b""
+
+    return MetricsPage(metrics, engine)
+
+
+def _secret(value: object) -> str:
+    reveal = getattr(value, "get_secret_value", None)
+    return str(reveal()) if reveal is not None else ""
