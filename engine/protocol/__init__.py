@@ -1,0 +1,1 @@
+"""The OpenAI chat protocol, pure: bodies to values and values to bodies."""

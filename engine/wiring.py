@@ -1,0 +1,79 @@
+"""Builds the engine from a model on disk; the only place that knows how the parts fit."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from engine.app import App
+from engine.block_pool import BlockPool
+from engine.config import EngineConfig
+from engine.core import Core, CoreParts
+from engine.loader import Checkpoint, open_checkpoint
+from engine.metrics import Metrics
+from engine.models import model_class
+from engine.runner import Runner
+from engine.scheduler import Scheduler
+from engine.served_model import ServedModel
+from engine.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """What to serve, and how.
+
+    Attributes:
+        model: a GGUF file or a safetensors folder.
+        name: the model's name on the API.
+        threads: torch threads.
+    """
+
+    model: Path
+    name: str
+    threads: int
+    config: EngineConfig
+
+
+def build_app(spec: EngineSpec) -> App:
+    """Load the model and put the server together; nothing runs until the app's lifespan starts.
+
+    Raises:
+        ModelError: the model cannot be loaded.
+    """
+    torch.set_num_threads(spec.threads)
+    checkpoint = open_checkpoint(spec.model)
+    family = model_class(checkpoint.config.family)
+    with torch.inference_mode():
+        model = family.build(checkpoint.config, checkpoint.weights, spec.config.weights)
+        runner = Runner(model, spec.config)
+    return assemble(spec, checkpoint, runner)
+
+
+def assemble(spec: EngineSpec, checkpoint: Checkpoint, runner: Runner) -> App:
+    """Put a loaded model behind the server."""
+    config = spec.config
+    pool = BlockPool(config.num_blocks, config.block_size)
+    scheduler = Scheduler(config, pool, checkpoint.config.context)
+    metrics = Metrics()
+    metrics.level(scheduler)
+    core = Core(
+        CoreParts(
+            scheduler=scheduler,
+            runner=runner,
+            tokenizer=checkpoint.tokenizer,
+            eos_ids=checkpoint.eos_ids,
+            observer=metrics,
+            clock=time.monotonic,
+        )
+    )
+    worker = Worker(core, config.max_running + config.max_waiting, config.max_running, time.monotonic)
+    served = ServedModel(
+        name=spec.name,
+        tokenizer=checkpoint.tokenizer,
+        template=checkpoint.template,
+        max_context=scheduler.max_tokens,
+        default_max_tokens=config.default_max_tokens,
+        created=int(time.time()),
+    )
+    return App(served, worker, metrics)

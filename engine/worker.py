@@ -1,0 +1,196 @@
+"""The engine's thread, and the asyncio side that talks to it.
+
+Commands go in through one queue; token events come back through `call_soon_threadsafe`, one call per step. The
+event loop never touches a sequence, and the thread never touches a stream.
+"""
+
+import asyncio
+import logging
+import math
+import queue
+import secrets
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from engine.core import Core
+from engine.detokenizer import OutputText
+from engine.errors import RequestError
+from engine.events import FinishReason, TokenEvent
+from engine.sampling import SamplingParams
+from engine.sequence import Sequence
+
+_log = logging.getLogger(__name__)
+_SEED_BITS = 63
+_MAX_RETRY_AFTER_S = 60
+_SMOOTHING = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One request, ready to run: `n` answers to one prompt."""
+
+    prompt_ids: tuple[int, ...]
+    params: SamplingParams
+    n: int = 1
+
+
+class ClientGone:
+    """Put into a generation's queue when its client has hung up."""
+
+
+@dataclass(slots=True, eq=False)
+class Generation:
+    """The asyncio end of one job.
+
+    Attributes:
+        seq_ids: its sequences, by sample index.
+        events: token events, and `ClientGone` at most once.
+        open_ids: sequences whose last event has not arrived.
+    """
+
+    seq_ids: tuple[int, ...]
+    submitted_s: float
+    events: asyncio.Queue[TokenEvent | ClientGone] = field(default_factory=asyncio.Queue)
+    open_ids: set[int] = field(default_factory=set)
+
+
+class Worker:
+    """Runs a core in its own thread.
+
+    Args:
+        core: used by the thread alone once it is started.
+        max_open: sequences that may be running and waiting together.
+        max_running: how many of them run at once, for the guess at Retry-After.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, core: Core, max_open: int, max_running: int, clock: Callable[[], float]) -> None:
+        self._core = core
+        self._max_open = max_open
+        self._max_running = max_running
+        self._clock = clock
+        self._commands: queue.SimpleQueue[Sequence | int | None] = queue.SimpleQueue()
+        self._generations: dict[int, Generation] = {}
+        self._next_id = 0
+        self._typical_s = 1.0
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def num_open(self) -> int:
+        """Sequences that have not finished."""
+        return len(self._generations)
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start the thread; events will be delivered on `loop`."""
+        self._loop = loop
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Abort what runs and end the thread; blocks for one step at most."""
+        for seq_id in tuple(self._generations):
+            self._commands.put(seq_id)
+        self._commands.put(None)
+        self._thread.join(timeout_s)
+
+    def submit(self, job: Job) -> Generation:
+        """Queue a job. Call on the event loop.
+
+        Raises:
+            RequestError: 429 when the queue is full, 503 when the thread has died.
+        """
+        if not self.alive:
+            raise RequestError(503, "The engine has stopped.", kind="server_error")
+        if self.num_open + job.n > self._max_open:
+            raise RequestError(
+                429,
+                "The engine's queue is full. Please retry later.",
+                code="rate_limit_exceeded",
+                kind="requests",
+                retry_after_s=self._retry_after_s(),
+            )
+        seed = secrets.randbits(_SEED_BITS) if job.params.seed is None else job.params.seed
+        now = self._clock()
+        first, self._next_id = self._next_id, self._next_id + job.n
+        generation = Generation(tuple(range(first, self._next_id)), now)
+        generation.open_ids.update(generation.seq_ids)
+        for index, seq_id in enumerate(generation.seq_ids):
+            self._generations[seq_id] = generation
+            output = OutputText(job.params.stop)
+            self._commands.put(Sequence(seq_id, index, job.prompt_ids, job.params, seed, output, now))
+        return generation
+
+    def abort(self, generation: Generation) -> None:
+        """End what is left of a generation; its blocks are free before the next step. Harmless when finished."""
+        for seq_id in tuple(generation.open_ids):
+            self._forget(generation, seq_id)
+            self._commands.put(seq_id)
+
+    def _retry_after_s(self) -> int:
+        rounds = self.num_open / self._max_running
+        return max(1, min(_MAX_RETRY_AFTER_S, math.ceil(rounds * self._typical_s)))
+
+    def _forget(self, generation: Generation, seq_id: int) -> None:
+        generation.open_ids.discard(seq_id)
+        self._generations.pop(seq_id, None)
+
+    def _deliver(self, events: Iterable[TokenEvent]) -> None:
+        for event in events:
+            generation = self._generations.get(event.seq_id)
+            if generation is None:
+                continue
+            if event.finish is not None:
+                self._forget(generation, event.seq_id)
+                took = self._clock() - generation.submitted_s
+                self._typical_s += _SMOOTHING * (took - self._typical_s)
+            generation.events.put_nowait(event)
+
+    def _run(self) -> None:
+        try:
+            while self._turn():
+                pass
+        finally:
+            self._post(self._abandon)
+
+    def _turn(self) -> bool:
+        """Obey, then step once; False means stop."""
+        events: list[TokenEvent] = []
+        try:
+            if not self._obey(events):
+                return False
+            if self._core.has_work:
+                events += self._core.step()
+        except Exception:  # noqa: BLE001  (logged; a bug must not leave clients waiting: all are told)
+            _log.exception("the engine loop failed")
+            events += self._core.fail_all("its bookkeeping broke")
+        if events:
+            self._post(self._deliver, events)
+        return True
+
+    def _abandon(self) -> None:
+        error = RequestError(503, "The engine has stopped.", kind="server_error")
+        for seq_id in tuple(self._generations):
+            self._deliver([TokenEvent(seq_id, 0, finish=FinishReason.ERROR, error=error)])
+
+    def _obey(self, events: list[TokenEvent]) -> bool:
+        """Carry out queued commands, waiting for one when idle; False means stop."""
+        while not (self._commands.empty() and self._core.has_work):
+            command = self._commands.get()
+            if command is None:
+                return False
+            if isinstance(command, Sequence):
+                events += self._core.add(command)
+            else:
+                self._core.abort(command)
+            if events and self._commands.empty():
+                return True
+        return True
+
+    def _post(self, call: Callable[..., None], *args: Iterable[TokenEvent]) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *args)
