@@ -17,12 +17,13 @@ from typing import Any, Self
 
 import orjson
 
+from gateway.protocols.sse import DONE, event_bytes
+
 Json = dict[str, Any]
 
-_MODELS: Json = {"object": "list", "data": [{"id": "m", "object": "model", "created": 1, "owned_by": "tests"}]}
 USAGE: Json = {"prompt_tokens": 7, "completion_tokens": 4, "total_tokens": 11}
 USAGE["prompt_tokens_details"] = {"cached_tokens": 0}
-_DONE = b"data: [DONE]\n\n"
+_MODELS: Json = {"object": "list", "data": [{"id": "m", "object": "model", "created": 1, "owned_by": "tests"}]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +39,7 @@ class Script:
         extra: further top-level fields of the answer or of each chunk.
         echo: the content is the request's body as JSON.
         delay_s: before the first byte.
-        piece_delay_s: before each event of a stream.
+        piece_delay_s: before each event of a stream, `[DONE]` included.
         status, headers, body: of the reply; `body` (object or bytes) replaces the whole answer.
         content_type: overrides the one that fits.
         events: replaces the events of a stream: objects, or bytes sent as they are.
@@ -66,7 +67,7 @@ class Script:
     cut_after: int | None = None
     hang_after: int | None = None
     error_after: int | None = None
-    error: Json = field(default_factory=lambda: {"message": "overloaded", "type": "server_error", "code": None})
+    error: Json = field(default_factory=lambda: {"message": "failed", "type": "server_error", "code": None})
     done: bool = True
     drop: bool = False
 
@@ -190,7 +191,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (the protocol's signature)
         busy = self._answer is not None and not self._answer.done()
         self._upstream.left(self, early=busy and not self._dropped)
-        if self._answer is not None:
+        if self._answer:
             self._answer.cancel()
 
     def data_received(self, data: bytes) -> None:
@@ -243,7 +244,7 @@ class _Connection(asyncio.Protocol):
     async def _stream(self, call: Call, script: Script) -> None:
         self._transport.write(_head(script, "text/event-stream; charset=utf-8", "transfer-encoding: chunked"))
         events = script.events if script.events is not None else _chunks(call, script)
-        for sent, event in enumerate([*events, _DONE if script.done else b""]):
+        for sent, event in enumerate([*events, DONE if script.done else b""]):
             if script.cut_after == sent:
                 self._drop()
                 return
@@ -252,10 +253,10 @@ class _Connection(asyncio.Protocol):
             if script.piece_delay_s:
                 await asyncio.sleep(script.piece_delay_s)
             if script.error_after == sent:
-                self._send(_event({"error": script.error}))
+                self._send(event_bytes({"error": script.error}))
                 break
             if event:
-                self._send(event if isinstance(event, bytes) else _event(event))
+                self._send(event if isinstance(event, bytes) else event_bytes(event))
         self._transport.write(b"0\r\n\r\n")
 
     def _send(self, data: bytes) -> None:
@@ -270,10 +271,6 @@ def _head(script: Script, content_type: str, framing: str) -> bytes:
     lines = [f"HTTP/1.1 {script.status} X", f"content-type: {script.content_type or content_type}", framing]
     lines.extend(f"{name}: {value}" for name, value in script.headers.items())
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
-
-
-def _event(value: Json) -> bytes:
-    return b"data: " + orjson.dumps(value) + b"\n\n"
 
 
 def _content(call: Call, script: Script, index: int) -> list[str] | None:

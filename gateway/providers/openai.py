@@ -206,15 +206,14 @@ def _new_session(settings: ProviderSettings, socket_path: str | None) -> aiohttp
 def _address(name: str, base_url: str) -> tuple[str | None, URL]:
     """The socket path, if any, and the base of request URLs."""
     if base_url.startswith("unix:"):
-        path = "/" + base_url.removeprefix("unix:").lstrip("/")
-        return path, URL("http://engine/v1")
+        return "/" + base_url.removeprefix("unix:").lstrip("/"), URL("http://engine/v1")
     try:
-        base = URL(base_url.rstrip("/"))
+        base = URL(base_url)
     except ValueError:
         base = URL()
-    if base.scheme not in {"http", "https"} or not base.host or base.user or base.password:
-        raise SettingsError(f"provider {name!r}: base_url must be http://, https:// or unix:/// without a user")
-    return None, base
+    if not base.host:
+        raise SettingsError(f"provider {name!r}: base_url names no host")
+    return None, base.with_path(base.path.rstrip("/"), keep_query=True)
 
 
 def _fixed_headers(settings: ProviderSettings) -> dict[str, str]:
