@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from gateway.errors import SettingsError
-from gateway.settings_text import kind_at, parse_text, suggestion
+from gateway.settings_text import kind_at, parse_text, put, revealed, suggestion
 
 Mode = Literal["off", "observe", "exact"]
 Origins = dict[tuple[str, ...], str]
@@ -45,8 +45,9 @@ class CacheSettings(_Frozen):
         stale_s: how long past its life an entry is kept, for clients that accept stale answers.
         max_entry_bytes: larger answers are not stored.
         honour_no_cache: whether a client's `Cache-Control: no-cache` skips the read.
-        ignored_fields: body fields left out of the key besides the built-in list.
         honoured_controls: false ignores every cache control a request carries.
+        ignored_fields: body fields left out of the key besides the built-in list.
+        versions: parts of every key, such as a prompt-template version; a bump makes old entries unreachable.
     """
 
     mode: Mode = "exact"
@@ -61,7 +62,14 @@ class CacheSettings(_Frozen):
 
 
 class RedisSettings(_Frozen):
-    """Deadlines of the exact layer's store and the size of an embedded one."""
+    """Deadlines of the exact layer's store and the size of an embedded one.
+
+    Attributes:
+        deadline_ms: longest wait for Redis in a request; then the answer counts as a miss.
+        breaker_failures: failures in a row after which Redis is not asked for a while.
+        breaker_retry_ms: how long a while is.
+        max_memory_mb: what the embedded Redis holds before it evicts the least recently used entries.
+    """
 
     deadline_ms: Annotated[int, Field(ge=1, le=1000)] = 100
     breaker_failures: Annotated[int, Field(ge=1, le=5)] = 3
@@ -70,7 +78,14 @@ class RedisSettings(_Frozen):
 
 
 class LimitSettings(_Frozen):
-    """Bounds on what a client may send and how long things may take."""
+    """Bounds on what a client may send and how long things may take.
+
+    Attributes:
+        body_bytes: largest request body.
+        receive_s: longest time a client may take to send its request.
+        drain_s: how long requests in flight may take to end when the set stops.
+        max_n: largest `n`, answers asked for in one request.
+    """
 
     body_bytes: Annotated[int, Field(ge=1024)] = 32 << 20
     receive_s: Annotated[float, Field(gt=0)] = 10.0
@@ -108,9 +123,11 @@ class ProviderSettings(_Frozen):
     Attributes:
         kind: a name in the PROVIDERS table.
         base_url: up to and including `/v1`; `unix:///path.sock` for a Unix socket.
-        api_key: sent as a bearer token; `api_key_env` names an environment variable to take it from.
+        api_key: sent as a bearer token.
+        api_key_env: names an environment variable to take the key from.
         connect_timeout_s: to open a connection.
         read_timeout_s: longest silence between two reads.
+        max_connections: open at once, per worker.
         headers: sent with each request; kept out of repr, as they may hold credentials.
     """
 
@@ -163,8 +180,15 @@ class Settings(_Frozen):
 
     Attributes:
         home: folder that holds the state of an embedded set, mode 0700.
+        host: address to listen on; 0.0.0.0 for every one.
+        port: to listen on; 0 lets the system choose.
+        workers: gateway processes on that port.
+        bootstrap_key: first tenant's API key; one is made and shown once when absent.
         secret: master secret for entry authentication and engine salts; made in `home` when absent.
-        redis_url, database_url, engine_url: outside services; given, no embedded one is started.
+        redis_url: Redis that runs elsewhere (`redis://`, `rediss://`, `unix://`); no embedded one is started.
+        database_url: database that runs elsewhere (`postgresql://`, `sqlite:///`); else SQLite in `home`.
+        engine_url: engine that runs elsewhere; no embedded one is started.
+        log_level: debug, info, warning or error.
     """
 
     home: Path = Path(".lamina")
@@ -236,13 +260,13 @@ def load_settings(environ: Mapping[str, str], path: Path | None = None) -> Setti
         if value and name.startswith(_PREFIX) and name not in _NOT_SETTINGS:
             steps = tuple(name.removeprefix(_PREFIX).lower().split("__"))
             origins[steps] = name
-            _put(tree, steps, parse_text(kind_at(Settings, steps), value, name), name)
+            put(tree, steps, parse_text(kind_at(Settings, steps), value, name), name)
     return _with_provider_keys(_validated(tree, origins), environ)
 
 
 def dump_resolved(settings: Settings) -> str:
     """The settings as JSON, secrets included; for a file that nobody else can read."""
-    return json.dumps(_revealed(settings.model_dump()))
+    return json.dumps(revealed(settings.model_dump()))
 
 
 def load_resolved(path: Path) -> Settings:
@@ -285,15 +309,6 @@ def _read_toml(environ: Mapping[str, str], path: Path | None) -> dict[str, Any]:
         raise SettingsError(f"{chosen} is not valid TOML: {error}") from None
 
 
-def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any, name: str) -> None:
-    node = tree
-    for part in path[:-1]:
-        node = node.setdefault(part, {})
-        if not isinstance(node, dict):
-            raise SettingsError(f"{name}: {part} is not a table")
-    node[path[-1]] = value
-
-
 def _validated(tree: dict[str, Any], origins: Origins) -> Settings:
     try:
         return Settings.model_validate(tree)
@@ -313,16 +328,6 @@ def _one_line(error: ValidationError, origins: Origins) -> str:
     if path in origins:
         return f"unknown setting {where}; did you mean {_PREFIX}{'__'.join((*path[:-1], meant)).upper()}?"
     return f"unknown setting {where}; did you mean {'.'.join((*path[:-1], meant))}?"
-
-
-def _revealed(value: Any) -> Any:
-    if isinstance(value, SecretStr):
-        return value.get_secret_value()
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {key: _revealed(item) for key, item in value.items()}
-    return [_revealed(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _with_provider_keys(settings: Settings, environ: Mapping[str, str]) -> Settings:

@@ -1,12 +1,13 @@
-"""Text from the environment as settings want it, and what an unknown name may have meant. Pure."""
+"""Text from the environment as settings want it and back, and what an unknown name may have meant. Pure."""
 
 import difflib
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 
 from gateway.errors import SettingsError
 
@@ -67,6 +68,31 @@ def suggestion(model: type[BaseModel], path: Sequence[str]) -> str | None:
         return None
     close = difflib.get_close_matches(path[-1], kind.model_fields, n=1)
     return close[0] if close else None
+
+
+def put(tree: dict[str, Any], path: Sequence[str], value: Any, name: str) -> None:
+    """Sets the value at a path, making tables on the way.
+
+    Raises:
+        SettingsError: something on the way is no table; `name` is blamed.
+    """
+    node = tree
+    for part in path[:-1]:
+        node = node.setdefault(part, {})
+        if not isinstance(node, dict):
+            raise SettingsError(f"{name}: {part} is not a table")
+    node[path[-1]] = value
+
+
+def revealed(value: Any) -> Any:
+    """The value as JSON can hold it, secrets in the clear."""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: revealed(item) for key, item in value.items()}
+    return [revealed(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _bare(kind: Any) -> Any:
