@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import hiredis
 
@@ -37,8 +37,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the loop."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101  (narrowing: stream sockets only)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transports subclass nothing
         self.alive = True
 
     def call(self, command: tuple[str | bytes | int, ...]) -> asyncio.Future[Any]:
