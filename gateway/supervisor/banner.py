@@ -18,7 +18,7 @@ def banner(settings: Settings, url: str, new_key: str | None, working_folder: Pa
         working_folder: paths inside it are shown relative to it.
     """
     model = settings.models[0].name if settings.models and not settings.engine.enabled else settings.engine.name
-    body = json.dumps({"model": model, "messages": [{"role": "user", "content": _QUESTION}]})
+    body = json.dumps({"model": model, "temperature": 0, "messages": [{"role": "user", "content": _QUESTION}]})
     home = settings.home
     shown_home = home.relative_to(working_folder) if home.is_relative_to(working_folder) else home
     lines = [

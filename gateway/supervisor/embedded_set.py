@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 
 from structlog.typing import FilteringBoundLogger
@@ -78,20 +78,13 @@ class EmbeddedSet:
     async def until_ready(self) -> bool:
         """Returns True once the gateway answers, False when its workers keep failing."""
         host, port = reachable_address(self._listener)
-        answering = asyncio.create_task(until_tcp_answers(host, port))
-        try:
-            while not answering.done():
-                if all(worker.restarts.failures >= _HOPELESS_FAILURES for worker in self._workers):
-                    return False
-                await asyncio.wait({answering}, timeout=0.1)
-        finally:
-            answering.cancel()
-        return True
+        return await _in_time(until_tcp_answers(host, port), self._workers)
 
-    async def until_engine_ready(self) -> None:
-        """Returns once the embedded engine has loaded its model; at once when there is none."""
-        if self._programs.engine is not None:
-            await until_socket_is_healthy(self._programs.engine.stale[0])
+    async def until_engine_ready(self) -> bool:
+        """Returns True once the embedded engine has loaded its model, False when it keeps failing."""
+        if self._engine is None or self._programs.engine is None:
+            return True
+        return await _in_time(until_socket_is_healthy(self._programs.engine.stale[0]), [self._engine])
 
     async def stop(self) -> None:
         """Ends everything: workers once their requests are answered, then the engine, then Redis, which saves."""
@@ -112,3 +105,16 @@ class EmbeddedSet:
         for child in (*self._workers, self._engine, self._redis):
             if child is not None:
                 child.kill()
+
+
+async def _in_time(answer: Coroutine[None, None, None], children: Sequence[Child]) -> bool:
+    """Whether the answer comes before all of these children have become hopeless."""
+    answering = asyncio.create_task(answer)
+    try:
+        while not answering.done():
+            if all(child.restarts.failures >= _HOPELESS_FAILURES for child in children):
+                return False
+            await asyncio.wait({answering}, timeout=0.1)
+    finally:
+        answering.cancel()
+    return True

@@ -32,6 +32,7 @@ def held_home(home: Home) -> Iterator[None]:
         _make_run_folder(home)
         yield
         _remove_link(home)
+        shutil.rmtree(home.run, ignore_errors=True)
     finally:
         os.close(lock)
 

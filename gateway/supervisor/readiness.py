@@ -5,38 +5,39 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-_REQUEST = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+_GATEWAY_PATH = "/healthz"
+_ENGINE_PATH = "/health"
 _EVERY_S = 0.1
 _ANSWER_WITHIN_S = 5.0
 
 
 async def until_tcp_answers(host: str, port: int) -> None:
-    """Returns once a GET of /health at this address is answered with another status than 5xx."""
-    await _until(lambda: asyncio.open_connection(host, port), lambda status: status < 500)  # noqa: PLR2004  (HTTP)
+    """Returns once the gateway at this address answers its health check."""
+    await _until(lambda: asyncio.open_connection(host, port), _GATEWAY_PATH)
 
 
 async def until_socket_is_healthy(path: Path) -> None:
-    """Returns once a GET of /health on this Unix socket is answered with 200."""
-    await _until(lambda: asyncio.open_unix_connection(str(path)), lambda status: status == 200)  # noqa: PLR2004
+    """Returns once the engine on this Unix socket answers its health check: its model is loaded."""
+    await _until(lambda: asyncio.open_unix_connection(str(path)), _ENGINE_PATH)
 
 
-async def _until(connect: Callable[[], Awaitable[Connection]], good: Callable[[int], bool]) -> None:
+async def _until(connect: Callable[[], Awaitable[Connection]], path: str) -> None:
     while True:
         try:
             async with asyncio.timeout(_ANSWER_WITHIN_S):
-                status = await _ask(connect)
+                healthy = await _ask(connect, path)
         except (OSError, TimeoutError, ValueError):
-            status = None
-        if status is not None and good(status):
+            healthy = False
+        if healthy:
             return
         await asyncio.sleep(_EVERY_S)
 
 
-async def _ask(connect: Callable[[], Awaitable[Connection]]) -> int:
+async def _ask(connect: Callable[[], Awaitable[Connection]], path: str) -> bool:
     reader, writer = await connect()
     try:
-        writer.write(_REQUEST)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         _, status, *_ = (await reader.readline()).split()
-        return int(status)
+        return status == b"200"
     finally:
         writer.close()

@@ -78,9 +78,9 @@ async def _run(settings: Settings, programs: SetPrograms, listener: socket.socke
     logger = make_logger(settings.log_level, os.getpid())
     processes = EmbeddedSet(programs, listener, settings.limits.drain_s, logger)
     stopping = _stop_on_signals(processes)
-    life = asyncio.create_task(
-        _live(processes, banner(settings, url_of(listener), new_key, Path.cwd()), settings.engine.name)
-    )
+    url = url_of(listener)
+    ready_text = banner(settings, url, new_key, Path.cwd())
+    life = asyncio.create_task(_live(processes, url, settings.engine.name, ready_text))
     told_to_stop = asyncio.create_task(stopping.wait())
     await asyncio.wait({life, told_to_stop}, return_when=asyncio.FIRST_COMPLETED)
     told_to_stop.cancel()
@@ -95,16 +95,16 @@ async def _run(settings: Settings, programs: SetPrograms, listener: socket.socke
     return 1 if processes.killed else 0
 
 
-async def _live(processes: EmbeddedSet, ready_text: str, model: str) -> None:
+async def _live(processes: EmbeddedSet, url: str, model: str, ready_text: str) -> None:
     """Returns only when the set is hopeless."""
     await processes.start()
     if not await processes.until_ready():
         return
-    _say(ready_text)
     if processes.has_engine:
-        _say(f"  The model {model} is loading; first answers wait for it.")
-        await processes.until_engine_ready()
-        _say(f"  The model {model} is loaded.")
+        _say(f"The gateway answers at {url}; the model {model} is loading ...")
+        if not await processes.until_engine_ready():
+            _say(f"warning: the engine keeps failing; serving without {model}. Its output is above")
+    _say(ready_text)
     await asyncio.Event().wait()
 
 

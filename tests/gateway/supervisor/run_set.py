@@ -1,4 +1,4 @@
-"""Runs `lamina serve` with stand-ins for the gateway and the engine: `run_set.py [APP]`."""
+"""Runs `lamina serve` with stand-ins for the gateway and the engine: `run_set.py APP ENGINE`."""
 
 import sys
 
@@ -8,11 +8,8 @@ from gateway.supervisor.programs import Modules
 from gateway.supervisor.serve import serve
 
 if __name__ == "__main__":
-    app = sys.argv[1] if len(sys.argv) > 1 else "tests.gateway.supervisor.stub_app:create_app"
     try:
-        status = serve(
-            settings_from_environment(), Modules(app=app, engine="tests.gateway.supervisor.stub_engine")
-        )
+        status = serve(settings_from_environment(), Modules(app=sys.argv[1], engine=sys.argv[2]))
     except LaminaError as error:
         sys.stderr.write(f"error: {error}\n")
         status = 1

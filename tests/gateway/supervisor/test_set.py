@@ -27,7 +27,7 @@ def _redis(running: RunningSet, *words: str) -> bytes:
 
 
 def test_a_fresh_set_is_private_ready_and_shows_its_key_once(make_set: MakeSet) -> None:
-    running = make_set().start(until="is loaded")
+    running = make_set().start()
     modes = {
         name: stat.S_IMODE((running.home / name).stat().st_mode) for name in ("", "secret", "run/settings.json")
     }
@@ -39,7 +39,7 @@ def test_a_fresh_set_is_private_ready_and_shows_its_key_once(make_set: MakeSet) 
 
 
 def test_killed_children_are_started_again(make_set: MakeSet) -> None:
-    running = make_set().start(until="is loaded")
+    running = make_set().start()
     before = running.children()
     assert before.keys() == {"redis", "engine", "worker"}
     for pid in before.values():
@@ -48,7 +48,7 @@ def test_killed_children_are_started_again(make_set: MakeSet) -> None:
     running.wait_for(lambda: _redis_answers(running), within_s=10)
     after = running.children()
     assert not set(after.values()) & set(before.values())
-    assert running.get("/health") == str(after["worker"])
+    assert running.get("/healthz") == str(after["worker"])
     assert running.stop() == 0
 
 
@@ -95,7 +95,7 @@ def test_a_second_signal_ends_everything_at_once(make_set: MakeSet) -> None:
 
 
 def test_a_killed_supervisor_leaves_no_children(make_set: MakeSet) -> None:
-    running = make_set().start(until="is loaded")
+    running = make_set().start()
     children = running.children()
     assert children.keys() == {"redis", "engine", "worker"}
     running.send(signal.SIGKILL)
@@ -126,7 +126,7 @@ def test_a_redis_that_never_starts_stops_nothing(make_set: MakeSet, tmp_path: Pa
     fake.write_text("#!/bin/sh\nexit 1\n", "utf-8")
     fake.chmod(0o755)
     running = make_set(PATH=f"{tmp_path}:{os.environ['PATH']}").start()
-    assert running.get("/health")
+    assert running.get("/healthz")
     assert "serving without redis" in running.output
     assert running.stop() == 0
 
@@ -135,19 +135,19 @@ def test_two_sets_run_side_by_side(make_set: MakeSet) -> None:
     one, two = make_set("one").launch(), make_set("two").start()
     one.wait_for(lambda: "Lamina is ready" in one.output)
     assert one.port != two.port
-    assert one.get("/health") != two.get("/health")
+    assert one.get("/healthz") != two.get("/healthz")
     assert (one.stop(), two.stop()) == (0, 0)
 
 
 def test_several_workers_share_the_port(make_set: MakeSet) -> None:
     running = make_set(LAMINA_WORKERS="2", LAMINA_ENGINE__ENABLED="false").start()
     seen: set[str] = set()
-    running.wait_for(lambda: seen.add(running.get("/health")) or len(seen) == 2, within_s=20)
+    running.wait_for(lambda: seen.add(running.get("/healthz")) or len(seen) == 2, within_s=20)
     assert running.stop() == 0
 
 
 def test_a_home_with_a_long_path_works(make_set: MakeSet) -> None:
-    running = make_set("h" * 120).start(until="is loaded")
+    running = make_set("h" * 120).start()
     assert _redis_link(running).is_symlink()
     assert running.stop() == 0
     assert not running.output.count("Traceback")
@@ -163,3 +163,10 @@ def test_workers_that_keep_failing_end_the_set(make_set: MakeSet) -> None:
     assert running.wait(within_s=30) == 1
     assert "workers keep failing" in running.output
     assert "broken on purpose" in running.output
+
+
+def test_an_engine_that_keeps_failing_is_served_without(make_set: MakeSet) -> None:
+    running = make_set(engine="tests.gateway.supervisor.no_such_engine").start()
+    assert "the engine keeps failing" in running.output
+    assert running.get("/healthz")
+    assert running.stop() == 0
