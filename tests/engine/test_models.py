@@ -1,0 +1,83 @@
+"""Every family in the table computes what the textbook says, whatever way the tokens are cut up."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from engine.errors import ModelError
+from engine.kernels import LINEARS
+from engine.loader import Weights, open_checkpoint
+from engine.models import MODELS, model_class
+from tests.engine import tiny
+
+SHAPES = {
+    "mha": tiny.Shape(kv_heads=4),
+    "gqa": tiny.Shape(kv_heads=2, tied=False),
+    "mqa": tiny.Shape(kv_heads=1),
+    "odd": tiny.Shape(heads=3, kv_heads=3, head_dim=10, hidden=32, intermediate=50),
+}
+LONG = [int(token) for token in torch.randint(0, 260, (600,), generator=torch.Generator().manual_seed(5))]
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_a_line_in_the_table_resolves_to_a_model_class(family: str) -> None:
+    assert callable(model_class(family).build)
+
+
+def test_an_unknown_family_is_refused_by_name() -> None:
+    with pytest.raises(ModelError, match="'mamba' is not supported"):
+        model_class("mamba")
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_long_text_gives_the_textbook_logits(name: str, tmp_path: Path) -> None:
+    shape, config = SHAPES[name], tiny.small_config(kv_tokens=1024)
+    checkpoint, runner = tiny.build_runner(tiny.write_folder(tmp_path, shape), config)
+    tiny.poison(runner.kv)
+    weights = tiny.random_weights(shape, checkpoint.config.vocab)
+    expected = tiny.plain_logits(weights, checkpoint.config, LONG)
+    found = tiny.engine_logits(runner, config, LONG)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("linear", LINEARS)
+def test_a_linear_gives_a_row_the_same_bits_in_any_company(linear: str) -> None:
+    generator = torch.Generator().manual_seed(2)
+    weight, rows = torch.randn(70, 48, generator=generator), torch.randn(60, 48, generator=generator)
+    with torch.inference_mode():
+        apply = LINEARS[linear](weight)
+        whole = apply(rows)
+        torch.testing.assert_close(whole, rows @ weight.T, rtol=2e-3, atol=2e-2)
+        for size in range(3, 60, 3):
+            assert torch.equal(apply(rows[:size]), whole[:size])
+
+
+def test_half_weights_stay_close_to_full_ones(tmp_path: Path) -> None:
+    folder = tiny.write_folder(tmp_path)
+    full, half = (tiny.small_config(kv_tokens=1024, weights=name) for name in ("fp32", "fp16"))
+    exact = tiny.engine_logits(tiny.build_runner(folder, full)[1], full, LONG[:100])
+    close = tiny.engine_logits(tiny.build_runner(folder, half)[1], half, LONG[:100])
+    assert (exact - close).abs().max() < 0.02 * exact.abs().max()
+
+
+def test_a_missing_weight_is_named(tmp_path: Path) -> None:
+    checkpoint = open_checkpoint(tiny.write_folder(tmp_path))
+    checkpoint.weights.drop("model.layers.1.mlp.up_proj.weight")
+    with pytest.raises(ModelError, match=r"model\.layers\.1\.mlp\.up_proj\.weight is missing"):
+        model_class("llama").build(checkpoint.config, checkpoint.weights, "fp32")
+
+
+def test_a_left_over_weight_is_named(tmp_path: Path) -> None:
+    shape = tiny.Shape()
+    config = open_checkpoint(tiny.write_folder(tmp_path, shape)).config
+    tensors = {**tiny.random_weights(shape, config.vocab), "model.layers.0.self_attn.q_proj.bias": torch.zeros(64)}
+    weights = Weights({name: lambda tensor=tensor: tensor for name, tensor in tensors.items()})
+    with pytest.raises(ModelError, match=r"left over, such as model\.layers\.0\.self_attn\.q_proj\.bias"):
+        model_class("llama").build(config, weights, "fp32")
+
+
+def test_a_weight_of_another_shape_is_named(tmp_path: Path) -> None:
+    checkpoint = open_checkpoint(tiny.write_folder(tmp_path))
+    with pytest.raises(ModelError, match=r"model\.norm\.weight has shape \(48,\), expected \(49,\)"):
+        checkpoint.weights.take("model.norm.weight", 49)

@@ -1,0 +1,113 @@
+"""Each parameter changes the choice exactly as documented; randomness belongs to the request."""
+
+import math
+
+import pytest
+import torch
+
+from engine.sampler import sample, uniform
+from engine.sampling import SamplingParams
+from tests.engine import tiny
+
+LOGITS = [2.0, 1.0, 0.5, 0.0, -1.0]
+
+
+def choose(params: SamplingParams, logits: list[float] | None = None, output: tuple[int, ...] = ()) -> int:
+    sequence = tiny.new_sequence(0, (1,), params)
+    sequence.output_ids = list(output)
+    (found,) = sample(torch.tensor([logits or LOGITS]), [sequence])
+    assert found is not None
+    return found.token_id
+
+
+def choices(draws: int = 300, **wishes: object) -> set[int]:
+    return {choose(SamplingParams(max_tokens=1, seed=seed, **wishes)) for seed in range(draws)}  # type: ignore[arg-type]
+
+
+def test_greedy_takes_the_best_and_ignores_the_seed() -> None:
+    assert choices(5, temperature=0) == {0}
+
+
+def test_temperature_one_follows_the_softmax() -> None:
+    found = [choose(SamplingParams(max_tokens=1, seed=seed)) for seed in range(4000)]
+    for token, share in enumerate(torch.tensor(LOGITS).softmax(-1).tolist()):
+        assert found.count(token) / len(found) == pytest.approx(share, abs=0.025)
+
+
+def test_a_tiny_temperature_is_nearly_greedy_and_finite() -> None:
+    assert choices(50, temperature=1e-4) == {0}
+
+
+def test_top_k_keeps_k() -> None:
+    assert choices(top_k=2, temperature=2) == {0, 1}
+    assert choices(50, top_k=1) == {0}
+    assert choices(400, top_k=500, temperature=2) == {0, 1, 2, 3, 4}
+
+
+def test_top_p_keeps_the_smallest_set_that_reaches_it() -> None:
+    shares = torch.tensor(LOGITS).softmax(-1)
+    two = float(shares[:2].sum())
+    assert choices(top_p=two - 0.01) == {0, 1}
+    assert choices(top_p=two + 0.01) == {0, 1, 2}
+    assert choices(50, top_p=0.0) == {0}
+
+
+def test_min_p_is_relative_to_the_best() -> None:
+    assert choices(min_p=math.exp(-1.2)) == {0, 1}
+
+
+def test_penalties_count_output_tokens_as_openai_means_them() -> None:
+    """vllm#5639: presence once, frequency per time, and the prompt does not count."""
+    logits = [2.0, 1.5, 0.0, 0.0, 0.0]
+    greedy = SamplingParams(max_tokens=1, temperature=0, presence_penalty=0.4)
+    assert choose(greedy, logits, (0, 0, 0)) == 0
+    assert choose(SamplingParams(max_tokens=1, temperature=0, presence_penalty=0.6), logits, (0,)) == 1
+    assert choose(SamplingParams(max_tokens=1, temperature=0, frequency_penalty=0.2), logits, (0, 0)) == 0
+    assert choose(SamplingParams(max_tokens=1, temperature=0, frequency_penalty=0.2), logits, (0, 0, 0)) == 1
+    assert choose(SamplingParams(max_tokens=1, temperature=0, frequency_penalty=2), logits) == 0
+
+
+def test_logit_bias_moves_tokens() -> None:
+    assert choose(SamplingParams(max_tokens=1, temperature=0, logit_bias=((3, 100.0),))) == 3
+    assert choose(SamplingParams(max_tokens=1, temperature=0, logit_bias=((0, -100.0), (1, -100.0)))) == 2
+
+
+def test_the_same_seed_gives_the_same_token_in_any_company() -> None:
+    """vllm#1637: alone equals batched."""
+    generator = torch.Generator().manual_seed(3)
+    logits = torch.randn(6, 500, generator=generator)
+    wishes = [SamplingParams(max_tokens=1, seed=seed, top_p=0.9 if seed % 2 else 1.0) for seed in range(6)]
+    sequences = [tiny.new_sequence(seed, (1,), params) for seed, params in enumerate(wishes)]
+    alone = [sample(logits[row : row + 1], [one])[0] for row, one in enumerate(sequences)]
+    assert sample(logits, sequences) == alone
+    assert sample(logits.flip(0), sequences[::-1]) == alone[::-1]
+
+
+def test_draws_differ_by_seed_sample_and_position_and_are_stable() -> None:
+    assert len({uniform(1, 0, 0), uniform(2, 0, 0), uniform(1, 1, 0), uniform(1, 0, 1)}) == 4
+    assert uniform(-5, 0, 0) == uniform(-5, 0, 0)
+    assert uniform(42, 0, 7) == pytest.approx(0.26365393968815287, abs=1e-15)
+    draws = [uniform(9, 0, position) for position in range(2000)]
+    assert 0 <= min(draws) < max(draws) < 1
+    assert sum(draws) / len(draws) == pytest.approx(0.5, abs=0.03)
+
+
+def test_logprobs_are_raw_whatever_the_sampling() -> None:
+    params = SamplingParams(max_tokens=1, temperature=0.1, seed=1, logit_bias=((4, 100.0),), top_logprobs=2)
+    (found,) = sample(torch.tensor([LOGITS]), [tiny.new_sequence(0, (1,), params)])
+    raw = torch.tensor(LOGITS).log_softmax(-1)
+    assert found is not None
+    assert found.chosen is not None
+    assert (found.token_id, found.chosen.logprob) == (4, pytest.approx(float(raw[4])))
+    assert [(one.token_id, one.logprob) for one in found.top] == [
+        (0, pytest.approx(float(raw[0]))),
+        (1, pytest.approx(float(raw[1]))),
+    ]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_unusable_logits_fail_their_row_alone(bad: float) -> None:
+    logits = torch.tensor([LOGITS, [0.0, bad, 0.0, 0.0, 0.0], LOGITS])
+    params = SamplingParams(max_tokens=1, temperature=0)
+    found = sample(logits, [tiny.new_sequence(row, (1,), params) for row in range(3)])
+    assert [None if one is None else one.token_id for one in found] == [0, None, 0]
