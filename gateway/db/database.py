@@ -1,6 +1,7 @@
 """The database: opened from a URL, every call in a transaction of its own and under a deadline."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, Self, TypeVar
@@ -86,7 +87,7 @@ class Database:
         return int(self._backend.engine.sync_engine.pool.checkedout())  # type: ignore[attr-defined]
 
     async def close(self) -> None:
-        """Waits for the calls under way, within the deadline, and closes every connection. Idempotent."""
+        """Waits for the calls under way and closes every connection, for some seconds at most. Idempotent."""
         self._closed = True
         if self._running:
             _, late = await asyncio.wait(self._running, timeout=self._deadline_s)
@@ -94,11 +95,9 @@ class Database:
                 task.cancel()
             if late:
                 await asyncio.wait(late, timeout=_CLOSING_S)
-        try:
+        with contextlib.suppress(*FOREIGN_ERRORS):  # a server that is away has nothing left to be told
             async with asyncio.timeout(_CLOSING_S):
                 await self._backend.engine.dispose()
-        except FOREIGN_ERRORS as error:
-            raise unavailable(error) from error
 
     async def migrate(self, revision: str = HEAD) -> None:
         """Brings the schema up to date. Idempotent, all or nothing, and safe when several processes start at once.

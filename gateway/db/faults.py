@@ -15,6 +15,7 @@ FOREIGN_ERRORS: tuple[type[Exception], ...] = (
     sqlite3.Error,
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     OSError,
 )
 """What a database call may raise without a bug of ours; OSError holds TimeoutError and refused connections."""

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -185,6 +185,7 @@ class PostgresServer:
     def _signal_all(self, number: signal.Signals) -> None:
         assert self._process is not None
         parent = self._process.pid
-        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-        for pid in (parent, *map(int, children)):
-            os.kill(pid, number)
+        os.kill(parent, number)  # first, so that a frozen one starts no further child
+        for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(child), number)

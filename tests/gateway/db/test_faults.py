@@ -9,9 +9,12 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import asyncpg
 import pytest
+import sqlalchemy.exc
 
 from gateway.db import Database, PurgeRepository, TenantRecord, TenantRepository
+from gateway.db.faults import FOREIGN_ERRORS, unavailable
 from gateway.errors import DatabaseUnavailable
 from tests.servers.postgres import PostgresServer
 
@@ -189,3 +192,25 @@ async def test_a_database_without_tables_is_said_so(database_url: str) -> None:
     with pytest.raises(DatabaseUnavailable, match="tenants"):
         await TenantRepository(database).list()
     await database.close()
+
+
+def test_every_error_of_the_drivers_is_mapped() -> None:
+    for module in (asyncpg.exceptions, sqlite3):
+        errors = [
+            error
+            for error in vars(module).values()
+            if isinstance(error, type)
+            and issubclass(error, Exception)
+            and not issubclass(error, (Warning, sqlite3.Warning))
+        ]
+        assert len(errors) > 5
+        assert [error for error in errors if not issubclass(error, FOREIGN_ERRORS)] == []
+
+
+def test_a_message_is_one_short_line_without_parameters() -> None:
+    secret = "hidden-value"
+    error = sqlalchemy.exc.IntegrityError(
+        "INSERT", {"key": secret}, sqlite3.IntegrityError(f"duplicate\nDETAIL: {secret}")
+    )
+    assert str(unavailable(error)) == "the database did not answer: duplicate (IntegrityError)"
+    assert len(str(unavailable(sqlite3.OperationalError("x" * 5000)))) < 300
