@@ -10,7 +10,6 @@ from policies.control_headers import HEADERS, MAX_TAGS, ControlError, Draft, lab
 from policies.keys import Scope
 from policies.types import Json
 
-
 __all__ = ["NO_CONTROLS", "ControlError", "Controls", "partitioning_only", "read_controls", "strip_controls"]
 
 
