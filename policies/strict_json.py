@@ -7,13 +7,16 @@ surrogates, nesting deeper than 64, anything but UTF-8. Source: RFC 8259 §4 and
 import json
 import math
 import re
+from array import array
+from itertools import accumulate
 from typing import Any
 
 MAX_DEPTH = 64
 MAX_INTEGER = 2**53
 _MAX_NUMBER_CHARS = 400
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_AS_BRACES = bytes.maketrans(b"[]", b"{}")
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+"""A string, also one that never ends: then it takes the rest, so that no later quote starts a search anew."""
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
@@ -50,14 +53,9 @@ def loads(raw: bytes) -> Any:
 
 
 def _check_depth(raw: bytes) -> None:
-    """Removes innermost pairs level by level; what is balanced and left after the last level is too deep."""
-    brackets = _STRING.sub(b"", raw).translate(_AS_BRACES, _NOT_BRACKETS)
-    for _ in range(MAX_DEPTH):
-        fewer = brackets.replace(b"{}", b"")
-        if len(fewer) == len(brackets):
-            break
-        brackets = fewer
-    if brackets and brackets.count(b"{") == brackets.count(b"}"):
+    """Adds up one per opening and minus one per closing bracket outside strings, in one pass at C speed."""
+    steps = array("b", _STRING.sub(b"", raw).translate(_STEPS, _NOT_BRACKETS))
+    if MAX_DEPTH + 1 in accumulate(steps):
         raise StrictJsonError(f"nested deeper than {MAX_DEPTH} levels")
 
 
