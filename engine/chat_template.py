@@ -10,6 +10,7 @@ from engine.errors import ModelError, RequestError
 
 MAX_TEMPLATE_CHARS = 128 * 1024
 MAX_PROMPT_CHARS = 8 * 1024 * 1024
+_TEMPLATE_FAULTS = (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class ChatTemplate:
@@ -51,7 +52,7 @@ class ChatTemplate:
                 size += len(piece)
                 if size > MAX_PROMPT_CHARS:
                     raise RequestError(400, "The rendered prompt is too long.", param="messages")
-        except (jinja2.TemplateError, TypeError, ValueError) as error:
+        except _TEMPLATE_FAULTS as error:
             message = f"The model's chat template refused the messages: {error}"
             raise RequestError(400, message, param="messages") from error
         return "".join(pieces)

@@ -144,7 +144,9 @@ def _logit_bias(value: Any) -> tuple[tuple[int, float], ...]:
     names = [name for name in bias if not (name.isascii() and name.isdecimal() and len(name) < len("1000000000"))]
     if names:
         raise bad_field("logit_bias", "keys must be token ids")
-    return tuple((int(name), read_float(bias, name, Range(-100, 100), 0.0)) for name in bias)
+    named = {f"logit_bias.{name}": addend for name, addend in bias.items()}
+    addends = (read_float(named, name, Range(-100, 100), 0.0) for name in named)
+    return tuple(zip(map(int, bias), addends, strict=True))
 
 
 def _top_logprobs(body: Mapping[str, Any]) -> int | None:
