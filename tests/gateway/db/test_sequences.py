@@ -76,7 +76,7 @@ import asyncio, os, random, signal, sys, time
 from gateway.db import Database, PurgeRepository
 
 async def append_for_ever(url, tenant_id, told):
-    purges = PurgeRepository(Database.open(url))
+    purges = PurgeRepository(Database.open(url, deadline_s=20))
     while True:
         row = await purges.append(tenant_id, "all", "", "hard", "t", "", 1.0)
         os.write(told, f"{row.seq}\\n".encode())
