@@ -42,7 +42,8 @@ async def read_body(receive: Receive, headers: Headers, max_bytes: int, deadline
         async with asyncio.timeout(deadline_s):
             raw = await _receive_all(receive, max_bytes)
     except TimeoutError:
-        raise ApiError(408, f"The body did not arrive within {deadline_s:g} seconds.", code="timeout") from None
+        late = f"The body did not arrive within {deadline_s:g} seconds."
+        raise ApiError(408, late, code="timeout", headers={"connection": "close"}) from None
     if encoding in (None, "", "identity"):
         return raw
     return decode(raw, encoding or "", max_bytes)
@@ -137,6 +138,12 @@ async def send_whole(send: Send, status: int, headers: Headers, body: bytes) -> 
     headers.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+async def send_empty(send: Send, status: int, headers: Headers) -> None:
+    """A reply that has no body; a 204 must not carry Content-Length (RFC 9110, section 8.6)."""
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def until_gone(receive: Receive) -> None:

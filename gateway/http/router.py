@@ -3,7 +3,7 @@
 import structlog
 
 from gateway.errors import ApiError, UpstreamError
-from gateway.http.asgi import JSON, Endpoint, Headers, Message, Receive, Scope, Send, send_whole
+from gateway.http.asgi import JSON, Endpoint, Headers, Message, Receive, Scope, Send, send_empty, send_whole
 from gateway.http.edge import new_id
 from gateway.http.reply import cors
 from gateway.protocols.openai_chat import error_body, error_bytes
@@ -64,7 +64,7 @@ class Router:
         path, method = scope["path"], scope["method"]
         route = self._exact.get(path) or self._prefix(path)
         if method == "OPTIONS":
-            await send_whole(send, 204, [*cors(_origin(scope)), *_PREFLIGHT], b"")
+            await send_empty(send, 204, [*cors(_origin(scope)), *_PREFLIGHT])
         elif path == "/" and method in ("GET", "HEAD"):
             await send_whole(send, 200, [JSON], b'{"name":"lamina"}')
         elif route is None:
