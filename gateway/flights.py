@@ -41,7 +41,7 @@ class Flight:
 
     def __init__(self, forget: Callable[[], None]) -> None:
         self._chunks: list[dict[str, Any]] = []
-        self._wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._wake: asyncio.Future[None] | None = None
         self._forget = forget
         self._passengers = 0
         self._failure: Failure | None = None
@@ -87,9 +87,25 @@ class Flight:
         self._woken()
 
     def _woken(self) -> None:
-        wake, self._wake = self._wake, asyncio.get_running_loop().create_future()
-        if not wake.done():
+        wake, self._wake = self._wake, None
+        if wake is not None and not wake.done():
             wake.set_result(None)
+
+    async def changed(self) -> None:
+        """Returns after the next change.
+
+        Raises:
+            UpstreamError, ApiError: the call has failed already.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._wake is None:
+            self._wake = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._wake)
+
+    def chunks_from(self, position: int) -> list[dict[str, Any]]:
+        """The chunks that have come since."""
+        return self._chunks[position:]
 
     def board(self) -> "Passenger":
         """A place on the flight."""
@@ -125,11 +141,8 @@ class Passenger:
         Raises:
             UpstreamError, ApiError: the call failed before that.
         """
-        flight = self._flight
-        while flight.target is None and flight.landing is None:
-            if flight._failure is not None:  # noqa: SLF001  (a passenger is part of its flight)
-                raise flight._failure  # noqa: SLF001
-            await asyncio.shield(flight._wake)  # noqa: SLF001
+        while self._flight.target is None and self._flight.landing is None:
+            await self._flight.changed()
 
     async def landed(self) -> Landing:
         """The whole answer.
@@ -137,29 +150,25 @@ class Passenger:
         Raises:
             UpstreamError, ApiError: the call failed.
         """
-        flight = self._flight
-        while flight.landing is None:
-            if flight._failure is not None:  # noqa: SLF001
-                raise flight._failure  # noqa: SLF001
-            await asyncio.shield(flight._wake)  # noqa: SLF001
-        return flight.landing
+        while self._flight.landing is None:
+            await self._flight.changed()
+        return self._flight.landing
 
-    async def chunks(self) -> AsyncIterator[dict[str, Any]]:
-        """Every chunk from the first one on, as they come; ends when the flight has landed.
+    async def batches(self) -> AsyncIterator[list[dict[str, Any]]]:
+        """Every chunk from the first one on, as many at a time as have come; ends when the flight has landed.
 
         Raises:
             UpstreamError, ApiError: the call failed on the way.
         """
-        flight = self._flight
         while True:
-            while self._next < len(flight._chunks):  # noqa: SLF001
-                self._next += 1
-                yield flight._chunks[self._next - 1]  # noqa: SLF001
-            if flight.landing is not None:
+            batch = self._flight.chunks_from(self._next)
+            if batch:
+                self._next += len(batch)
+                yield batch
+            elif self._flight.landing is not None:
                 return
-            if flight._failure is not None:  # noqa: SLF001
-                raise flight._failure  # noqa: SLF001
-            await asyncio.shield(flight._wake)  # noqa: SLF001
+            else:
+                await self._flight.changed()
 
     def leave(self) -> None:
         """Gives up the place; harmless when done twice."""

@@ -208,19 +208,20 @@ class _Reply:
 
     async def _parts(self, flying: Flying, fresh_id: str | None) -> AsyncIterator[bytes]:
         streamed = False
-        async for chunk in flying.passenger.chunks():
+        async for batch in flying.passenger.batches():
             streamed = True
-            shown = self._shown(chunk, fresh_id)
-            if shown is not None:
-                yield event_bytes(shown)
+            shown = [self._shown(chunk, fresh_id) for chunk in batch]
+            events = b"".join(event_bytes(chunk) for chunk in shown if chunk is not None)
+            if events:
+                yield events
         landing = flying.passenger.flight.landing
         if landing is None:
             return
         self.trace.usage = landing.response.usage
         if not streamed:
             answer_id = fresh_id or new_id("chatcmpl-")
-            for chunk in _chunks(landing.response, answer_id, int(time.time()), include_usage=self.include_usage):
-                yield event_bytes(chunk)
+            chunks = _chunks(landing.response, answer_id, int(time.time()), include_usage=self.include_usage)
+            yield b"".join(map(event_bytes, chunks))
 
     def _shown(self, chunk: dict[str, Any], fresh_id: str | None) -> dict[str, Any] | None:
         """The chunk as this client shall see it: usage only when it asked, followers under an id of their own."""

@@ -10,6 +10,7 @@ import hiredis
 from gateway.errors import StoreUnavailable
 
 _MAX_PENDING = 20_000
+_GRACE_S = 0.002
 
 
 class ReplyError(Exception):
@@ -31,6 +32,7 @@ class Connection(asyncio.Protocol):
         self._pending: deque[tuple[asyncio.Future[Any], float]] = deque()
         self._out: list[bytes] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._warned = 0.0
         self._transport: asyncio.Transport | None = None
         self.alive = False
         self.epoch = 0
@@ -87,10 +89,14 @@ class Connection(asyncio.Protocol):
         if not self._pending:
             return
         _, due = self._pending[0]
-        if due <= self._loop.time():
+        if due > self._loop.time():
+            self._timer = self._loop.call_at(due, self._overdue)
+        elif self._warned == due:
             self.fail("timeout")
         else:
-            self._timer = self._loop.call_at(due, self._overdue)
+            # a busy loop may have the reply in its socket still: let it be read before it is called late
+            self._warned = due
+            self._timer = self._loop.call_later(_GRACE_S, self._overdue)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
