@@ -72,12 +72,14 @@ class Forwarder:
         """Makes the call, publishes what comes, stores the whole answer if it may, and lands the flight."""
         try:
             response, target = await self._call(flight, job)
+            decision = self._admit(response, job, fallback=target is not job.route.primary)
+            flight.land(Landing(response, self._write(response, job, decision)))
         except UpstreamError as error:
             flight.fail(error)
-            return
-        decision = self._admit(response, job, fallback=target is not job.route.primary)
-        decision = self._write(response, job, decision)
-        flight.land(Landing(response, decision))
+        except Exception as error:  # noqa: BLE001  (the edge of a task: recorded, and every passenger is told)
+            self._outside.metrics.fault("forward", type(error).__name__)
+            self._outside.log.error("fault", part="forward", error=type(error).__name__)
+            flight.fail(ApiError(500, "The gateway failed while it asked the model.", kind="server_error"))
 
     def see_off(self, passenger: Passenger) -> None:
         """Stays aboard on behalf of nobody, so that a call behind the scenes runs to its end."""
