@@ -74,12 +74,13 @@ def _calls(message: Json) -> list[Any] | None:
     for call in listed:
         if not isinstance(call, dict) or not call.get("id"):
             return None
-        if call.get("type", "function") == "function":
+        kind = call.get("type", "function")
+        if kind == "function":
             calls.append(call.get("function"))
-        elif not isinstance(call.get(call["type"]), dict):
+        elif not isinstance(kind, str) or not isinstance(call.get(kind), dict):
             return None
         else:
-            calls.append({"name": call["type"], "arguments": "{}"})
+            calls.append({"name": kind, "arguments": "{}"})
     return calls
 
 

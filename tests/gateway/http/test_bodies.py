@@ -140,11 +140,13 @@ async def test_a_body_that_drips_is_408(it: Stand, prompt: str) -> None:
     raw = chat_request(said(prompt))
     cut = raw.index(b"\r\n\r\n") + 4
     async with line(it) as opened:
+        began = time.monotonic()
         await opened.send(raw[:cut])
-        for at in range(cut, cut + 8):
+        for at in range(cut, cut + 4):
             await opened.send(raw[at : at + 1])
             await asyncio.sleep(RECEIVE_S / 6)
         native(await opened.reply(), 408)
+        assert time.monotonic() - began < RECEIVE_S * 1.5
 
 
 async def test_after_a_413_the_line_serves_the_next_request(it: Stand, prompt: str) -> None:
