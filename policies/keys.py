@@ -128,11 +128,8 @@ def canonical_request(body: Json, ignored: Iterable[str] = ()) -> bytes:
     defaults of n, penalties and logprobs, equal absence; temperature 0 equals 0.0.
 
     Args:
-        body: a strictly parsed body; not changed.
+        body: a strictly parsed body, so that every value in it has exactly one text; not changed.
         ignored: further top-level fields that the operator says cannot change the answer.
-
-    Raises:
-        ValueError: a value that JSON cannot say exactly.
     """
     kept = {name: value for name, value in body.items() if name not in NOT_KEYED}
     for name in ignored:

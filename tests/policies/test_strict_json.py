@@ -213,24 +213,24 @@ def test_numbers_of_any_length_are_read_or_refused(digits: int, shape: str) -> N
 
 FLOODS: dict[str, Callable[[], bytes]] = {
     "open lists": lambda: b"[" * 10_000_000,
-    "open objects": lambda: b'{"a":' * 2_000_000,
-    "deep and closed": lambda: b"[" * 5_000_000 + b"]" * 5_000_000,
-    "an open string of escaped quotes": lambda: b"[" * 70 + b'"' + b'\\"' * 5_000_000,
-    "an open string of escapes": lambda: b"[" * 70 + b'"' + b"\\\\" * 5_000_000,
-    "closing lists": lambda: b"]" * 10_000_000,
-    "quotes": lambda: b"[" * 70 + b'"' * 10_000_000,
-    "one list of pairs": lambda: b"[" + b"[]" * 5_000_000,
-    "towers that end too early": lambda: b"[" + (b"[" * 63 + b"]" * 63) * 80_000,
+    "open objects": lambda: b'{"a":' * 500_000,
+    "deep and closed": lambda: b"[" * 1_000_000 + b"]" * 1_000_000,
+    "an open string of escaped quotes": lambda: b"[" * 70 + b'"' + b'\\"' * 1_000_000,
+    "an open string of escapes": lambda: b"[" * 70 + b'"' + b"\\\\" * 1_000_000,
+    "closing lists": lambda: b"]" * 2_000_000,
+    "quotes": lambda: b"[" * 70 + b'"' * 2_000_000,
+    "one list of pairs": lambda: b"[" + b"[]" * 1_000_000,
+    "towers that end too early": lambda: b"[" + (b"[" * 63 + b"]" * 63) * 20_000,
 }
 
 
 @pytest.mark.parametrize("name", FLOODS)
-def test_ten_megabytes_meant_to_hurt_are_refused_at_once(name: str) -> None:
+def test_megabytes_meant_to_hurt_are_refused_at_once(name: str) -> None:
     raw = FLOODS[name]()
     began = time.perf_counter()
     with pytest.raises(StrictJsonError):
         loads(raw)
-    assert time.perf_counter() - began < (1 if name == "open lists" else 3)
+    assert time.perf_counter() - began < 1
 
 
 def test_ten_megabytes_of_brackets_take_bounded_memory() -> None:
