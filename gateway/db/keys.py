@@ -101,15 +101,8 @@ async def insert_key(
     # the tenant's row is locked first, so that it cannot be disabled between the check and the insert
     if not await _bump(connection, tenant.tenant_id, live_only=True):
         raise RecordError("conflict", f"tenant {tenant.name!r} is revoked and takes no new keys")
-    record = KeyRecord(
-        key_id=make_key_id(),
-        tenant_id=tenant.tenant_id,
-        digest=key_digest(secret),
-        label=label,
-        hint=secret[-_HINT_CHARS:],
-        created_at=now_s,
-        revoked_at=None,
-    )
+    hint = secret[-_HINT_CHARS:]
+    record = KeyRecord(make_key_id(), tenant.tenant_id, key_digest(secret), label, hint, now_s, None)
     try:
         await connection.execute(
             insert(API_KEYS).values(
@@ -117,7 +110,7 @@ async def insert_key(
                 tenant_id=record.tenant_id,
                 digest=record.digest,
                 label=label,
-                hint=record.hint,
+                hint=hint,
                 created_at=now_s,
             )
         )
@@ -129,7 +122,7 @@ async def insert_key(
         actor_at=(actor, now_s),
         tenant_id=tenant.tenant_id,
         target=record.key_id,
-        detail={"label": label, "hint": record.hint},
+        detail={"label": label, "hint": hint},
     )
     return record
 
