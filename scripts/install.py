@@ -46,6 +46,9 @@ class StepFailed(Exception):  # noqa: N818  (what happened, not what kind of thi
     """A step did not end well; the message is one line for the user."""
 
 
+_NOISE = ("WARNING: Location", "Ignoring ", "Looking in ")
+
+
 @dataclass(frozen=True)
 class Step:
     """One thing to do.
@@ -262,11 +265,12 @@ def run_logged(command: Sequence[str], log: Path, tick: Callable[[list[str]], No
             raise
         status = process.wait()
     if status != 0:
-        raise StepFailed(f"{Path(command[0]).name} {command[2]} ended with status {status}")
+        raise StepFailed(f"{command[2]} ended with status {status}")
 
 
 def _last_worth_showing(lines: Sequence[str]) -> str:
-    return next((line.strip() for line in reversed(lines) if not line.startswith("WARNING")), "")
+    last = next((line for line in reversed(lines) if not line.startswith("WARNING")), "")
+    return last.partition(" (from ")[0].partition(": ")[0].strip()
 
 
 def perform(step: Step, log: Path, display: Display) -> None:
@@ -286,6 +290,7 @@ def install(root: Path, *, dev: bool) -> int:
     if not todo:
         return 0
     log = root / ".venv" / "install.log"
+    log.unlink(missing_ok=True)
     display = Display(len(todo))
     for number, step in enumerate(todo, 1):
         display.begin(number, step.title)
@@ -297,7 +302,7 @@ def install(root: Path, *, dev: bool) -> int:
                 step.check()
         except (StepFailed, OSError) as error:
             display.end("failed")
-            return _explain(error, log_now)
+            return _explain(f"{step.title}: {error}", log_now)
         stamps.mkdir(parents=True, exist_ok=True)
         (stamps / step.name).write_text(step.digest, "utf-8")
         display.end("done")
@@ -305,13 +310,13 @@ def install(root: Path, *, dev: bool) -> int:
     return 0
 
 
-def _explain(error: Exception, log: Path) -> int:
+def _explain(problem: str, log: Path) -> int:
     text = log.read_text("utf-8", "replace") if log.is_file() else ""
-    tail = "\n".join(line for line in text.splitlines()[-400:] if "WARNING: Location" not in line)
+    tail = "\n".join(line for line in text.splitlines()[-400:] if not line.startswith(_NOISE))
     for line in tail.splitlines()[-15:]:
         print(f"  | {line}", file=sys.stderr)
-    print(f"error: {error}", file=sys.stderr)
-    hint = hint_for(f"{tail}\n{error}")
+    print(f"error: {problem}", file=sys.stderr)
+    hint = hint_for(f"{tail}\n{problem}")
     if hint:
         print(f"  likely: {hint}", file=sys.stderr)
     print(f"  full log: {log}; run the same command again to go on from here", file=sys.stderr)
