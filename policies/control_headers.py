@@ -10,8 +10,9 @@ import orjson
 
 MAX_TAGS = 32
 MAX_LABEL_CHARS = 256
-_LABEL = re.compile(r'"((?:[^"\\]|\\.)*)"|([^\s",]+)')
-_DURATION = re.compile(r"(\d{1,10})(ms|s|m|h|d)?")
+_LABEL = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"|\\?\Z)|([^\s",]+)')
+_ESCAPED = re.compile(r"\\(.)")
+_DURATION = re.compile(r"([0-9]{1,10})(ms|s|m|h|d)?")
 _DURATION_UNITS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SCOPES = ("tenant", "user", "session", "conversation")
 _TRUE = frozenset({"true", "1", "on", "yes"})
@@ -101,7 +102,8 @@ def _caller_key(draft: Draft, name: str, value: str) -> None:
 
 
 def _groups(draft: Draft, name: str, value: str) -> None:
-    draft.tags.extend(label(name, quoted or bare) for quoted, bare in _LABEL.findall(value))
+    for quoted, bare in _LABEL.findall(value):
+        draft.tags.append(label(name, bare or _ESCAPED.sub(r"\1", quoted)))
 
 
 def _scope_kind(draft: Draft, name: str, value: str) -> None:
@@ -175,7 +177,7 @@ def _portkey_config(draft: Draft, _name: str, value: str) -> None:
         return
     cache = config.get("cache") if isinstance(config, dict) else None
     if isinstance(cache, dict):
-        if isinstance(cache.get("max_age"), int):
+        if type(cache.get("max_age")) is int and cache["max_age"] >= 0:
             draft.found["max_age_s"] = float(cache["max_age"])
         if cache.get("mode") in ("simple", "semantic"):
             draft.found["mode"] = _MODES[cache["mode"]]

@@ -67,11 +67,19 @@ def read_controls(headers: Iterable[tuple[bytes, bytes]], body: Json) -> Control
         read = HEADERS.get(name)
         if read is not None:
             draft = draft or Draft()
-            read(draft, name.decode("latin-1"), value.decode("latin-1").strip())
+            read(draft, name.decode("latin-1"), _text(value).strip())
     if "cache" in body or "tensorzero::cache_options" in body:
         draft = draft or Draft()
         _body_controls(draft, body)
     return NO_CONTROLS if draft is None else _finished(draft, body)
+
+
+def _text(value: bytes) -> str:
+    """UTF-8, so that a tag or user in a header is the one that a body or a purge names; else Latin-1."""
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
 
 
 def strip_controls(body: Json) -> Json:
