@@ -6,7 +6,7 @@ before the entry is so much as opened.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gateway.asked import Asked
@@ -109,7 +109,7 @@ class Pipeline:
         else:
             decision, entry = self._decide(replica, key, plan, controls, found)
         if isinstance(decision, Hit | Stale) and entry is not None and key is not None:
-            if isinstance(decision, Stale):
+            if isinstance(decision, Stale) and not controls.only_if_cached and not controls.no_write:
                 self._refresh_behind(asked, replica, target, key, controls)
             return Served(principal, target, key, decision, entry.response(), entry.answer[0])
         assert isinstance(decision, Bypass | Miss)  # noqa: S101  (narrowing: a hit has an entry)
@@ -220,7 +220,7 @@ class Pipeline:
         if not self._rooms.cache.honoured_controls:
             return partitioning_only(controls)
         if controls.no_read and not self._rooms.cache.honour_no_cache:
-            return Controls(**{name: getattr(controls, name) for name in _BUT_NO_READ})
+            return replace(controls, no_read=False, max_age_s=controls.max_age_s or None)
         return controls
 
     def _key(self, tenant_id: str, target: Route, request: ChatRequest, controls: Controls) -> CacheKey:
@@ -236,9 +236,6 @@ class Pipeline:
         if controls.caller_key is not None:
             return space.of_caller(controls.caller_key)
         return space.of_request(canonical_request(request.body, self._rooms.cache.ignored_fields))
-
-
-_BUT_NO_READ = tuple(name for name in Controls.__slots__ if name != "no_read")
 
 
 def unauthorised() -> ApiError:

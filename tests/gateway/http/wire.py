@@ -13,7 +13,8 @@ from tests.gateway.stand import KEY, Stand
 CHAT = "/v1/chat/completions"
 REPLY_WITHIN_S = 15.0
 
-Pairs = Iterable[tuple[str, str]]
+Pair = tuple[str, str]
+Pairs = Iterable[Pair]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +133,14 @@ def chat_request(body: Any, headers: Pairs = (), key: str | None = KEY, path: st
     return message("POST", path, [*usual, *headers], raw)
 
 
-async def ask(it: Stand, body: Any, *headers: tuple[str, str], key: str | None = KEY, path: str = CHAT) -> Reply:
+async def ask(it: Stand, body: Any, *headers: Pair, key: str | None = KEY, path: str = CHAT) -> Reply:
     """One chat request on a connection of its own."""
     async with line(it) as opened:
         await opened.send(chat_request(body, headers, key, path))
         return await opened.reply()
 
 
-async def fetch(
-    it: Stand, path: str, *headers: tuple[str, str], key: str | None = KEY, method: str = "GET"
-) -> Reply:
+async def fetch(it: Stand, path: str, *headers: Pair, key: str | None = KEY, method: str = "GET") -> Reply:
     """One request without a body."""
     usual = [("host", "lamina"), *([("authorization", f"Bearer {key}")] if key is not None else [])]
     async with line(it) as opened:
@@ -174,3 +173,12 @@ def native(reply: Reply, status: int, **parts: Any) -> dict[str, Any]:
     assert error["message"]
     assert {name: error[name] for name in parts} == parts
     return dict(error)
+
+
+def control(value: str) -> Pair:
+    return "cache-control", value
+
+
+async def words(it: Stand, body: Any, *headers: Pair) -> str:
+    """HIT, MISS and so on."""
+    return (await ask(it, body, *headers))["x-lamina-cache"]
