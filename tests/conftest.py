@@ -8,14 +8,14 @@ import pytest
 from tests.servers.redis import RedisServer
 
 hypothesis.settings.register_profile(
-    "ci", derandomize=True, deadline=2000, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "ci", derandomize=True, deadline=5000, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("ci")
 
 
 def pytest_report_header() -> str:
     """Says which random numbers a run used."""
-    return "hypothesis: profile ci, derandomized (seed = the test itself), deadline 2 s"
+    return "hypothesis: profile ci, derandomized (seed = the test itself), deadline 5 s"
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from gateway.errors import DatabaseUnavailable
 from gateway.home import Home, with_home_services
 from gateway.settings import Settings, dump_resolved
 from gateway.supervisor.banner import banner
+from gateway.supervisor.checks import check
 from gateway.supervisor.child import Program
 from gateway.supervisor.embedded_set import EmbeddedSet, SetPrograms
 from gateway.supervisor.errors import StartError
@@ -41,6 +42,7 @@ def serve(settings: Settings, modules: Modules | None = None) -> int:
     """
     modules = modules or Modules()
     placed = with_home_services(settings)
+    check(placed)
     home = Home(placed.home)
     own_engine = settings.engine_url is None and settings.engine.enabled
     model = model_path(settings) if own_engine else None

@@ -163,7 +163,7 @@ def test_no_secret_in_repr_or_errors(toml: Path) -> None:
 
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        Settings().port = 1  # type: ignore[misc]
+        Settings().port = 1
 
 
 def test_workers_read_what_the_supervisor_wrote(toml: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def install() -> Iterator[ModuleType]:
     del sys.modules[spec.name]
 
 
-def _stamp(folder: Path, steps: list) -> None:
+def _stamp(folder: Path, steps: list[Any]) -> None:
     folder.mkdir(exist_ok=True)
     for step in steps:
         (folder / step.name).write_text(step.digest, "utf-8")

@@ -101,7 +101,7 @@ class RunningSet:
     def get(self, path: str, timeout_s: float = 10.0) -> str:
         """The body of a GET."""
         with urllib.request.urlopen(self.url + path, timeout=timeout_s) as answer:
-            return answer.read().decode()
+            return str(answer.read(), "utf-8")
 
     def refuses_connections(self) -> bool:
         """Whether nobody listens any more."""

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.home import Home
+from gateway.errors import SettingsError
+from gateway.home import Home, with_home_services
+from gateway.settings import Settings
+from gateway.supervisor.checks import check
 from gateway.supervisor.errors import StartError
 from gateway.supervisor.open_home import held_home, master_secret
 from tests.servers.running_set import RunningSet
@@ -37,6 +40,25 @@ def test_an_address_of_another_machine(make_set: MakeSet) -> None:
 @pytest.mark.slow
 def test_a_bad_setting(make_set: MakeSet) -> None:
     assert _complaint(make_set(LAMINA_WORKERS="none")).startswith("error: bad setting LAMINA_WORKERS: ")
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"redis_url": "http://:hunter2@host"}, "redis_url: give redis://"),
+        ({"providers": {"p": {"kind": "x", "base_url": "http://h"}}}, "provider 'p': unknown kind 'x'"),
+        ({"engine": {"enabled": False}, "models": [{"name": "m", "provider": "engine"}]}, "the engine is off"),
+    ],
+)
+def test_settings_that_would_stop_every_worker(tree: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        check(with_home_services(Settings.model_validate(tree)))
+    assert message in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_settings_that_work_pass() -> None:
+    check(with_home_services(Settings()))
 
 
 @pytest.mark.slow
