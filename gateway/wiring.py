@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import importlib
 import os
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from gateway.flights import Flights
 from gateway.forward import Forwarder, Outside
 from gateway.home import with_home_services
 from gateway.http.asgi import Endpoint
-from gateway.http.chat import ChatCompletions
+from gateway.http.chat import ChatSurface
 from gateway.http.models import Models
 from gateway.http.ops import Health, MetricsPage, Readiness
 from gateway.http.router import Router
@@ -23,6 +24,8 @@ from gateway.invalidation.replica import Replicas
 from gateway.layers.entry import Sealer
 from gateway.layers.exact import ExactLayer, auth_key, purge_key
 from gateway.pipeline import Pipeline, Rooms
+from gateway.protocols import DIALECTS
+from gateway.protocols.dialect import Dialect
 from gateway.providers import open_provider
 from gateway.providers.guarded import GuardedProvider
 from gateway.providers.scrape import scrape
@@ -84,10 +87,15 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     flights = Flights(metrics.flying)
     rooms = Rooms(replicas, exact, sealer, routes, flights, forwarder, metrics, settings.cache, now_s)
     pipeline = Pipeline(rooms)
-    chat = ChatCompletions(pipeline, settings.limits, metrics, log)
     models = Models(pipeline, routes, int(now_s()))
     endpoints: dict[str, tuple[str, Endpoint]] = {
-        "/v1/chat/completions": ("POST", chat),
+        path: (
+            "POST",
+            ChatSurface(name, _dialect(spec), pipeline, limits=settings.limits, metrics=metrics, log=log),
+        )
+        for path, (name, spec) in DIALECTS.items()
+    }
+    endpoints |= {
         "/v1/models": ("GET", models),
         "/v1/models/": ("GET", models),
         "/healthz": ("GET", Health()),
@@ -97,6 +105,12 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     router = Router(endpoints, metrics, log)
     background.add(asyncio.create_task(_poll(replicas, metrics, log), name="poll-database"))
     return Gateway(router, settings, link, database, replicas, forwarder, providers, metrics, log, background)
+
+
+def _dialect(spec: str) -> Dialect:
+    module, _, name = spec.partition(":")
+    dialect: Dialect = getattr(importlib.import_module(module), name)()
+    return dialect
 
 
 def _link(settings: Settings, metrics: Metrics) -> RedisLink:

@@ -3,14 +3,17 @@
 Every field of the published schema is accepted; unknown ones are kept, keyed and forwarded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from gateway.errors import ApiError
+from gateway.protocols.render import render_chunks, render_completion
+from gateway.protocols.sse import DONE, error_event, event_bytes
 from policies.controls import strip_controls
-from policies.types import ChatRequest, Json
+from policies.types import ChatRequest, ChatResponse, Json
 
 _NOT_FORWARDED = frozenset({"model", "stream", "stream_options"})
 _ROUTING_FIELDS = ("api_base", "base_url", "endpoint", "api_key", "extra_headers")
@@ -75,3 +78,66 @@ def error_body(error: ApiError) -> Json:
 def error_bytes(body: Mapping[str, object]) -> bytes:
     """An error body as sent."""
     return orjson.dumps(body)
+
+
+class OpenAIChat:
+    """The chat completions protocol. Meets Dialect."""
+
+    id_prefix = "chatcmpl-"
+
+    def read(self, body: Any, max_n: int) -> ChatRequest:
+        """See Dialect."""
+        return read_request(body, max_n)
+
+    def whole(self, response: ChatResponse, answer_id: str, created: int, model: str) -> bytes:
+        """See Dialect."""
+        return orjson.dumps(render_completion(response, answer_id, created, response.model or model))
+
+    def events(self, answer_id: str | None, created: int, *, model: str, include_usage: bool) -> "OpenAIEvents":
+        """See Dialect."""
+        return OpenAIEvents(answer_id, created, model, include_usage)
+
+    def error(self, status: int, body: Mapping[str, Any], request_id: str) -> bytes:
+        """See Dialect; the neutral shape is this protocol's own."""
+        del status, request_id
+        return error_bytes(body)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIEvents:
+    """A stream of chunks. Meets Events.
+
+    Usage is shown only to a client that asked for it; one that joined another's call sees an id of its own.
+    """
+
+    answer_id: str | None
+    created: int
+    model: str
+    include_usage: bool
+
+    def chunks(self, batch: Sequence[Json]) -> bytes:
+        """See Events."""
+        shown = [self._shown(chunk) for chunk in batch]
+        return b"".join([event_bytes(chunk) for chunk in shown if chunk is not None])
+
+    def _shown(self, chunk: Json) -> Json | None:
+        if not self.include_usage and "usage" in chunk:
+            if not chunk.get("choices"):
+                return None
+            chunk = {name: value for name, value in chunk.items() if name != "usage"}
+        return chunk if self.answer_id is None else {**chunk, "id": self.answer_id}
+
+    def replay(self, response: ChatResponse) -> bytes:
+        """See Events."""
+        answer_id, model = self.answer_id or response.id, response.model or self.model
+        chunks = render_chunks(response, answer_id, self.created, model, include_usage=self.include_usage)
+        return b"".join(map(event_bytes, chunks))
+
+    def failed(self, status: int, body: Mapping[str, Any]) -> bytes:
+        """See Events."""
+        del status
+        return error_event(body)
+
+    def end(self) -> bytes:
+        """See Events."""
+        return DONE

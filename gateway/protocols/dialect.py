@@ -1,0 +1,59 @@
+"""What a wire protocol over the neutral chat must be able to do; pure. DIALECTS lists those we speak.
+
+Contract test: tests/gateway/protocols/test_dialects.py.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from policies.types import ChatRequest, ChatResponse, Json
+
+
+class Events(Protocol):
+    """One answer as a stream of events, in the protocol's own order; holds state for one answer."""
+
+    def chunks(self, batch: Sequence[Json]) -> bytes:
+        """The events of neutral chunks as they come; may be empty."""
+        ...
+
+    def replay(self, response: ChatResponse) -> bytes:
+        """The events of a whole answer, cut where it was cut when it first came."""
+        ...
+
+    def failed(self, status: int, body: Mapping[str, Any]) -> bytes:
+        """The event that ends a stream which cannot go on; `body` is a neutral error body."""
+        ...
+
+    def end(self) -> bytes:
+        """What closes a stream that is whole."""
+        ...
+
+
+class Dialect(Protocol):
+    """One protocol's requests, answers and errors.
+
+    Attributes:
+        id_prefix: of the ids of answers.
+    """
+
+    id_prefix: str
+
+    def read(self, body: Any, max_n: int) -> ChatRequest:
+        """The neutral request of a strictly parsed body.
+
+        Raises:
+            ApiError: 400 that names the field.
+        """
+        ...
+
+    def whole(self, response: ChatResponse, answer_id: str, created: int, model: str) -> bytes:
+        """A whole answer as its body."""
+        ...
+
+    def events(self, answer_id: str | None, created: int, *, model: str, include_usage: bool) -> Events:
+        """A stream; under this id, or under the upstream's own when None."""
+        ...
+
+    def error(self, status: int, body: Mapping[str, Any], request_id: str) -> bytes:
+        """A neutral error body (OpenAI's shape) in the protocol's own shape."""
+        ...
