@@ -135,7 +135,8 @@ def _stop_on_signals(processes: EmbeddedSet) -> asyncio.Event:
 
     loop = asyncio.get_running_loop()
     for sent in _STOP_SIGNALS:
-        loop.add_signal_handler(sent, stop)
+        if sent is not signal.SIGHUP or signal.getsignal(sent) is not signal.SIG_IGN:  # as nohup wants it
+            loop.add_signal_handler(sent, stop)
     return stopping
 
 
