@@ -104,7 +104,7 @@ def _unlike_asked(choice: Choice, asked: Json) -> str | None:
     if not isinstance(wanted, dict) or wanted.get("type") not in ("json_object", "json_schema") or not content:
         return None
     try:
-        orjson.loads(content)
+        value = orjson.loads(content)
     except orjson.JSONDecodeError:
         return "invalid_json"
-    return None
+    return None if isinstance(value, dict) or wanted["type"] == "json_schema" else "invalid_json"
