@@ -9,12 +9,13 @@ _OPENERS = re.compile(
     r"""\s*(?:
       (?:i'm|i\ am)\ (?:very\ |so\ |really\ |deeply\ )?(?:sorry|afraid|unable|not\ able|not\ comfortable)
     | (?:i\ )?apologi[sz]e
-    | my\ apologies
+    | (?:my\ )?apologies\b
     | sorry\b
     | unfortunately,?\ i\b
     | (?:no,?\ )?i\ (?:can't|can\ ?not|will\ not|won't|must\ refuse)\b
     | i\ (?:must|have\ to)\ decline
     | i\ (?:do\ not|don't)\ feel\ comfortable
+    | (?:i'm|i\ am)\ (?:just\ |only\ )?an?\ (?:ai|artificial\ intelligence|language\ model)\b
     | as\ an?\ (?:ai|artificial\ intelligence|language\ model|responsible)\b
     | it(?:'s|\ is)\ (?:not\ (?:appropriate|ethical|legal)|illegal|unethical|inappropriate)
     | it\ is\ not\ possible\ for\ me
