@@ -51,7 +51,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """Serve the entry past its life, since the client accepts that; `ttl_s` is negative."""
+    """Serve the entry past its life, or softly purged, since the client accepts that; `ttl_s` is at most 0."""
 
     age_s: float
     ttl_s: float

@@ -48,7 +48,7 @@ class Made:
 class PurgeIndex:
     """One tenant's purge log, folded to the highest sequence per scope.
 
-    Invariant: `seq` never falls; rows at or below it change nothing.
+    Invariant: `seq` never falls, and neither does the highest sequence of any scope.
     """
 
     __slots__ = ("_latest", "seq")
