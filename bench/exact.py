@@ -28,7 +28,7 @@ from pydantic import SecretStr
 
 from bench.wrk import Figures, Load, drive, find_wrk
 from gateway.db import Database, bootstrap
-from gateway.settings import ModelSettings, ProviderSettings, Settings, dump_resolved
+from gateway.settings import ModelSettings, ProviderSettings, Settings, child_environment, dump_resolved
 from gateway.supervisor.embedded_redis import find_redis_server
 
 _SERVER_CORE, _LOAD_CORE = 0, 1
@@ -106,9 +106,12 @@ def lamina(folder: Path, redis_path: str, upstream_port: int) -> Iterator[int]:
     listener.set_inheritable(True)
     port = listener.getsockname()[1]
     command = [sys.executable, "-m", "gateway.worker", "--fd", str(listener.fileno()), "--settings", str(path)]
+    shared = folder / "metrics"
+    shared.mkdir()
     child = subprocess.Popen(
         ["taskset", "-c", str(_SERVER_CORE), *command],
         pass_fds=(listener.fileno(),),
+        env=child_environment({"PROMETHEUS_MULTIPROC_DIR": str(shared)}),
         stdout=(folder / "lamina.log").open("wb"),
     )
     try:
@@ -152,7 +155,19 @@ def measure(seconds: float, rounds: int) -> dict[str, Any]:
         _fill_floor(redis_path, reply.read_bytes())
         loads = _loads(port, floors, upstream)
         results = _rounds(loads, seconds, rounds, folder)
-    return {"machine": _machine(), "seconds": seconds, "rounds": rounds, "results": results, **_summary(results)}
+        counted = _counted(port)
+    report = {"machine": _machine(), "seconds": seconds, "rounds": rounds, "results": results}
+    return {**report, **_summary(results), "lookups": counted}
+
+
+def _counted(port: int) -> dict[str, float]:
+    """What Lamina itself counted: look-ups by result and faults; a run with faults measured something else."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as reply:
+        text = reply.read().decode()
+    lines = [
+        line for line in text.splitlines() if line.startswith(("lamina_cache_lookups_total", "lamina_faults"))
+    ]
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if "_created" not in line}
 
 
 _FLOORS = ("bare", "redis_get", "redis_get_pipelined")
@@ -265,6 +280,8 @@ def main() -> None:
     for name, value in report.items():
         if isinstance(value, float | int) and name not in ("seconds", "rounds"):
             print(f"{name:36} {value}")
+    for name, count in report["lookups"].items():
+        print(f"{count:9.0f} {name}")
 
 
 if __name__ == "__main__":
