@@ -113,7 +113,7 @@ class PostgresServer:
             self._free.append(name)
 
     def execute(self, script: str, database: str = "postgres") -> None:
-        """Runs statements from outside, as an operator would."""
+        """Runs statements from outside, as an operator would; `database` is a name or a URL of ours."""
         self._client("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", script)
 
     def _create(self) -> str:

@@ -1,5 +1,7 @@
-"""Both databases, real ones: each test gets an empty one of its own."""
+"""Both databases, real ones: each test gets one of its own, empty or with empty tables."""
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -7,6 +9,23 @@ import pytest
 
 from gateway.db import Database, TenantRecord, TenantRepository
 from tests.servers.postgres import PostgresServer
+
+FORGET = """
+SET session_replication_role = replica;  -- lets the owner pass the triggers that keep history
+TRUNCATE tenants, api_keys, purge_log, audit RESTART IDENTITY;
+"""
+
+
+def migrate(url: str) -> None:
+    """Migrates a database from a test that has no loop."""
+
+    async def work() -> None:
+        database = Database.open(url, deadline_s=20)
+        await database.migrate()
+        await database.close()
+
+    with asyncio.Runner() as runner:
+        runner.run(work())
 
 
 @pytest.fixture(scope="session")
@@ -35,11 +54,39 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/lamina.db"
 
 
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with empty tables, to be copied."""
+    path = tmp_path_factory.mktemp("migrated") / "lamina.db"
+    migrate(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres_server: PostgresServer) -> Iterator[str]:
+    """A PostgreSQL database with tables, whose rows each test forgets."""
+    with postgres_server.database() as url:
+        migrate(url)
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def records_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database with empty tables, of each kind in turn."""
+    if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "lamina.db")
+        yield f"sqlite:///{tmp_path}/lamina.db"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url: str = request.getfixturevalue("migrated_postgres")
+    yield url
+    server.execute(FORGET, url)
+
+
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    """A migrated database, closed after the test, with every connection back in its pool."""
-    opened = Database.open(database_url)
-    await opened.migrate()
+async def database(records_url: str) -> AsyncIterator[Database]:
+    """Empty tables, closed after the test, with every connection back in its pool."""
+    opened = Database.open(records_url)
     yield opened
     assert opened.checked_out == 0
     await opened.close()

@@ -60,8 +60,8 @@ async def test_a_disabled_default_tenant_stays_shut(database: Database) -> None:
     assert len(await KeyRepository(database).list(DEFAULT_TENANT)) == 1
 
 
-async def test_many_at_once_make_one_key(database: Database, database_url: str) -> None:
-    other = Database.open(database_url)
+async def test_many_at_once_make_one_key(database: Database, records_url: str) -> None:
+    other = Database.open(records_url)
     made = await asyncio.gather(*(bootstrap(db, None, 1.0) for db in (database, other) for _ in range(4)))
     assert len([key for key in made if key]) == 1
     assert [tenant.name for tenant in await TenantRepository(database).list()] == [DEFAULT_TENANT]

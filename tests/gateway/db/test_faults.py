@@ -23,9 +23,9 @@ SLACK_S = 1.0
 
 
 @pytest.fixture
-async def hasty(database_url: str, tenant: TenantRecord) -> AsyncIterator[Database]:
+async def hasty(records_url: str, tenant: TenantRecord) -> AsyncIterator[Database]:
     """A second opening of the same database, with little patience."""
-    database = Database.open(database_url, deadline_s=DEADLINE_S)
+    database = Database.open(records_url, deadline_s=DEADLINE_S)
     yield database
     await database.close()
 
@@ -61,7 +61,7 @@ async def append_at_last(database: Database, tenant: TenantRecord) -> int:
     return await append(database, tenant)
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("records_url", ["sqlite"], indirect=True)
 async def test_a_foreign_lock_on_sqlite_stops_writers_in_time_and_no_reader(
     hasty: Database, tenant: TenantRecord, tmp_path: Path
 ) -> None:
@@ -77,7 +77,7 @@ async def test_a_foreign_lock_on_sqlite_stops_writers_in_time_and_no_reader(
     await settle(hasty)
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("records_url", ["sqlite"], indirect=True)
 async def test_a_frozen_writer_of_ours_stops_other_writers_in_time(
     hasty: Database, tenant: TenantRecord, tmp_path: Path
 ) -> None:
@@ -167,8 +167,8 @@ async def test_a_storm_of_cancellations_leaks_no_connection(database: Database, 
     assert [row.seq for row in log] == list(range(1, last + 1))
 
 
-async def test_closing_waits_for_the_calls_under_way(database_url: str, tenant: TenantRecord) -> None:
-    database = Database.open(database_url)
+async def test_closing_waits_for_the_calls_under_way(records_url: str, tenant: TenantRecord) -> None:
+    database = Database.open(records_url)
     under_way = [asyncio.create_task(append(database, tenant)) for _ in range(5)]
     await asyncio.sleep(0)
     await database.close()

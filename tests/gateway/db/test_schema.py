@@ -4,6 +4,7 @@ import asyncio
 import stat
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,15 @@ from gateway.db import Database, KeyRepository, PurgeRepository, TenantRecord, T
 from gateway.db.schema import BASE, schema_differences
 from gateway.db.tables import METADATA
 from gateway.errors import DatabaseUnavailable, SettingsError
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """A database that this test alone has migrated, so that it may change the schema."""
+    opened = Database.open(database_url)
+    await opened.migrate()
+    yield opened
+    await opened.close()
 
 
 async def differences(connection: AsyncConnection) -> list[object]:

@@ -26,9 +26,8 @@ T = TypeVar("T")
 PATIENCE_S = 20.0
 
 
-async def test_200_purges_by_many_tasks_over_two_openings(database_url: str) -> None:
-    opened = [Database.open(database_url, deadline_s=PATIENCE_S) for _ in range(2)]
-    await opened[0].migrate()
+async def test_200_purges_by_many_tasks_over_two_openings(records_url: str) -> None:
+    opened = [Database.open(records_url, deadline_s=PATIENCE_S) for _ in range(2)]
     tenants = [await TenantRepository(opened[0]).create(name, "test", 1.0) for name in ("acme", "other")]
 
     async def purge(database: Database, tenant_id: str, count: int) -> list[int]:
@@ -97,12 +96,12 @@ for _ in range(int(sys.argv[3])):
 """
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("records_url", ["sqlite"], indirect=True)
 async def test_no_acknowledged_purge_is_lost_when_its_writer_is_killed(
-    database: Database, database_url: str
+    database: Database, records_url: str
 ) -> None:
     acme = await TenantRepository(database).create("acme", "test", 1.0)
-    command = [sys.executable, "-W", "error", "-c", KILLED, database_url, acme.tenant_id, "12"]
+    command = [sys.executable, "-W", "error", "-c", KILLED, records_url, acme.tenant_id, "12"]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True, timeout=60)
     acknowledged = [int(line) for line in done.stdout.split()]
     assert len(acknowledged) >= 12
@@ -232,13 +231,6 @@ class Records(RuleBasedStateMachine):
         assert self.runner.run(self.purges.since(model.tenant_id, middle)) == model.log[middle:]
 
 
-def test_any_history_of_changes_equals_the_model(database_url: str) -> None:
-    async def prepare() -> None:
-        database = Database.open(database_url)
-        await database.migrate()
-        await database.close()
-
-    with asyncio.Runner() as runner:
-        runner.run(prepare())
-    machine = type("RecordsHere", (Records,), {"url": database_url})
+def test_any_history_of_changes_equals_the_model(records_url: str) -> None:
+    machine = type("RecordsHere", (Records,), {"url": records_url})
     run_state_machine_as_test(machine, settings=settings(max_examples=6, stateful_step_count=20))
