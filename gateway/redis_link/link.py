@@ -11,7 +11,7 @@ from gateway.redis_link.target import RedisTarget
 
 RAISE_TO_MAX = """
 for i = 1, #KEYS do
-  local now = tonumber(redis.call('GET', KEYS[i]) or '-1')
+  local now = tonumber(redis.call('GET', KEYS[i]) or '-1') or -1
   if tonumber(ARGV[i]) > now then redis.call('SET', KEYS[i], ARGV[i]) end
 end
 return 1
