@@ -122,14 +122,19 @@ class Sealer:
         if not hmac.compare_digest(mac, self._mac(tenant_id, key, flags, payload)):
             raise EntryError("mac")
         try:
-            if flags == _ZSTD:
-                payload = self._decompressor.decompress(payload, max_output_size=_MAX_PLAIN_BYTES)
-            entry = self._decoder.decode(payload)
-        except (msgspec.MsgspecError, zstandard.ZstdError):
+            entry = self._decoder.decode(self._unpacked(payload) if flags == _ZSTD else payload)
+        except (msgspec.MsgspecError, zstandard.ZstdError, RecursionError):
             raise EntryError("decode") from None
         if entry.key != key or entry.tenant_id != tenant_id:
             raise EntryError("swapped")
         return entry
+
+    def _unpacked(self, payload: bytes) -> bytes:
+        if (
+            zstandard.frame_content_size(payload) > _MAX_PLAIN_BYTES
+        ):  # a frame that says its size ignores the limit
+            raise EntryError("size")
+        return self._decompressor.decompress(payload, max_output_size=_MAX_PLAIN_BYTES)
 
     def _mac(self, tenant_id: str, key: bytes, flags: bytes, payload: bytes) -> bytes:
         tenant_key = self._keys.get(tenant_id)

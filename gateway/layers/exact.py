@@ -8,6 +8,7 @@ from gateway.errors import StoreUnavailable
 from gateway.redis_link import RedisLink
 
 _KEYS_WITH_SEQUENCES = 3
+_MAX_SEQUENCE_DIGITS = 18
 
 
 def auth_key(tenant_id: str) -> str:
@@ -93,6 +94,6 @@ def _found(reply: Any, epoch: int) -> Found:
 
 
 def _sequence(raw: Any) -> int | None:
-    if isinstance(raw, bytes) and raw.isdigit():
+    if isinstance(raw, bytes) and raw.isdigit() and len(raw) <= _MAX_SEQUENCE_DIGITS:
         return int(raw)
     return None
