@@ -22,7 +22,7 @@ from gateway.telemetry.metrics import Metrics
 from policies.controls import Controls, partitioning_only
 from policies.decide import Bypass, Hit, Life, Lookup, Miss, Stale, judge, route
 from policies.keys import CacheKey, KeySpace, Namespace, Scope, canonical_request, merge_versions
-from policies.types import ChatRequest, ChatResponse, Principal
+from policies.types import ChatRequest, ChatResponse, Principal, token_counts
 
 _MAX_KEYSPACES = 4096
 _TENANT_SCOPE = Scope()
@@ -100,6 +100,7 @@ class Pipeline:
         controls = self._honoured(asked.controls)
         plan = route(asked.request.body, controls, target.mode)
         key = None if isinstance(plan, Bypass) else self._key(replica.tenant_id, target, asked.request, controls)
+        begun = time.perf_counter()
         found = await self._look_up(replica, key)
         principal = self._principal(replica, asked.key_digest)
         decision: Bypass | Hit | Stale | Miss
@@ -107,7 +108,7 @@ class Pipeline:
         if isinstance(plan, Bypass) or key is None:
             decision = plan if isinstance(plan, Bypass) else Bypass("off")
         else:
-            decision, entry = self._decide(replica, key, plan, controls, found)
+            decision, entry = self._decide((replica, key, begun), plan, controls, found)
         if isinstance(decision, Hit | Stale) and entry is not None and key is not None:
             if isinstance(decision, Stale) and not controls.only_if_cached and not controls.no_write:
                 self._refresh_behind(asked, replica, target, key, controls)
@@ -172,20 +173,26 @@ class Pipeline:
         return found
 
     def _decide(
-        self, replica: TenantReplica, key: CacheKey, plan: Lookup, controls: Controls, found: Found | None
+        self,
+        asked_at: tuple[TenantReplica, CacheKey, float],
+        plan: Lookup,
+        controls: Controls,
+        found: Found | None,
     ) -> tuple[Hit | Stale | Miss, Entry | None]:
         rooms = self._rooms
+        replica, key, begun = asked_at
         if found is None:
             return Miss("store_unavailable"), None
         if not plan.read:
             rooms.metrics.lookup("exact", "miss", "request", 0.0)
             return Miss("request"), None
-        begun = time.perf_counter()
         entry, decision = self._judged(replica, key, controls, found)
         result = {Hit: "hit", Stale: "stale", Miss: "miss"}[type(decision)]
         if not plan.serve:
             result = f"would_{result}"
-            decision = decision if isinstance(decision, Miss) else Miss("observe")
+            if not isinstance(decision, Miss):
+                rooms.metrics.would_save("exact", *token_counts(entry.answer[3] if entry else None))
+                decision = Miss("observe")
         rooms.metrics.lookup("exact", result, decision.reason, time.perf_counter() - begun)
         return decision, entry
 

@@ -73,3 +73,11 @@ class ChatResponse:
     choices: tuple[Choice, ...]
     usage: Json | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def token_counts(usage: Json | None) -> tuple[int, int]:
+    """Prompt and completion tokens of a usage object; 0 where it is silent."""
+    if usage is None:
+        return 0, 0
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    return prompt if isinstance(prompt, int) else 0, completion if isinstance(completion, int) else 0

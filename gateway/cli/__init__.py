@@ -1,4 +1,4 @@
-"""The command line: `lamina serve`, `lamina tenants`, `lamina keys`, `lamina purge`.
+"""The command line: `lamina serve`, `lamina tenants`, `lamina keys`, `lamina purge`, `lamina report`.
 
 A command is one module with a click command and one line in COMMANDS; it is imported when it is used. Exit status:
 0 done, 1 failed, 2 used wrongly.
@@ -14,6 +14,7 @@ COMMANDS: dict[str, str] = {
     "tenants": "gateway.cli.tenants:tenants",
     "keys": "gateway.cli.keys:keys",
     "purge": "gateway.cli.purge:purge",
+    "report": "gateway.cli.report:report",
 }
 
 

@@ -18,7 +18,7 @@ from gateway.settings import LimitSettings
 from gateway.telemetry.metrics import Metrics
 from policies.controls import ControlError, read_controls
 from policies.strict_json import StrictJsonError, loads
-from policies.types import Json
+from policies.types import token_counts
 
 
 class ChatSurface:
@@ -100,7 +100,7 @@ class ChatSurface:
         latency_s = time.perf_counter() - trace.begun
         metrics = self._metrics
         metrics.request(trace.route, trace.status, trace.source, latency_s, stream=trace.stream)
-        prompt, completion = _token_counts(trace.usage)
+        prompt, completion = token_counts(trace.usage)
         if trace.usage is not None:
             metrics.tokens(trace.source, trace.model, prompt, completion)
         if trace.ttft_s is not None:
@@ -122,10 +122,3 @@ class ChatSurface:
             prompt_tokens=prompt,
             completion_tokens=completion,
         )
-
-
-def _token_counts(usage: Json | None) -> tuple[int, int]:
-    if usage is None:
-        return 0, 0
-    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    return prompt if isinstance(prompt, int) else 0, completion if isinstance(completion, int) else 0

@@ -35,6 +35,9 @@ class Metrics:
         self._writes = self._counter("cache_writes", "Answers stored or refused", "layer", "result", "reason")
         self._tokens = self._counter("tokens", "Tokens of answers", "kind", "source", "model")
         self._saved = self._counter("tokens_saved", "Tokens that no model had to process", "layer", "kind")
+        self._would = self._counter(
+            "tokens_would_save", "Tokens an observed layer would have saved", "layer", "kind"
+        )
         self._faults = self._counter("faults", "Faults that cost a layer, not a request", "part", "reason")
         self._upstream = self._counter("upstream_calls", "Calls to providers", "provider", "result")
         self._upstream_s = self._histogram("upstream_seconds", "Time a provider took", _SLOW_S, "provider")
@@ -83,6 +86,11 @@ class Metrics:
         if source != "model":
             self._child(self._saved, source, "prompt").inc(prompt)
             self._child(self._saved, source, "completion").inc(completion)
+
+    def would_save(self, layer: str, prompt: int, completion: int) -> None:
+        """An observed layer had an answer that it was not allowed to serve."""
+        self._child(self._would, layer, "prompt").inc(prompt)
+        self._child(self._would, layer, "completion").inc(completion)
 
     def fault(self, part: str, reason: str) -> None:
         """Something failed and the request went on without it."""
