@@ -17,9 +17,10 @@ _PAUSE_S = 0.2
 class RedisAnnouncer:
     """Announces to one Redis; safe to repeat, since sequences only rise."""
 
-    def __init__(self, target: RedisTarget, *, embedded: bool) -> None:
+    def __init__(self, target: RedisTarget, *, embedded: bool, give_up_s: float = _GIVE_UP_S) -> None:
         self._target = target
         self._embedded = embedded
+        self._give_up_s = give_up_s
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "RedisAnnouncer":
@@ -38,7 +39,7 @@ class RedisAnnouncer:
         if self._embedded and not await self._is_running():
             return
         link = RedisLink(self._target, deadline_s=_ATTEMPT_S, failures=1000, retry_s=1.0, on_fault=_no_counter)
-        give_up_at = time.monotonic() + _GIVE_UP_S
+        give_up_at = time.monotonic() + self._give_up_s
         try:
             while True:
                 try:
@@ -57,6 +58,8 @@ class RedisAnnouncer:
             _, writer = await asyncio.open_unix_connection(self._target.path)
         except (FileNotFoundError, ConnectionRefusedError):
             return False
+        except OSError as error:
+            raise StoreUnavailable(f"the socket of Redis cannot be opened: {error.strerror}") from None
         writer.close()
         await writer.wait_closed()
         return True
