@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("policies", "gateway", "engine", "bench", "migrations")
 LONGEST_FILE_LINES = 350
 
-COMMON = {"errors", "settings", "settings_text", "home"}
+COMMON = {"errors", "settings", "settings_tables", "settings_text", "home"}
 """Names and values that every room of the gateway may use."""
 
 WALK = {"asked", "routes", "flights", "forward", "pipeline"}
@@ -24,7 +24,8 @@ BELOW_WALK = {"layers", "providers", "db", "invalidation", "protocols", "telemet
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
     "settings_text": {"errors"},
-    "settings": {"errors", "settings_text"},
+    "settings_tables": set(),
+    "settings": {"errors", "settings_tables", "settings_text"},
     "home": {"settings"},
     "telemetry": COMMON,
     "redis_link": COMMON | {"telemetry"},

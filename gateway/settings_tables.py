@@ -1,0 +1,156 @@
+"""The tables of `lamina.toml`; `gateway.settings` puts them into one tree."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+
+Mode = Literal["off", "observe", "exact"]
+
+
+class Frozen(BaseModel):
+    """A value that refuses names it does not know and never shows its input in an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class CacheSettings(Frozen):
+    """What may be cached, and for how long.
+
+    Attributes:
+        mode: off, observe (look up and count, serve nothing) or exact; a model may set its own.
+        ttl_s: life of an entry that names none.
+        max_ttl_s: longest life a request may ask for.
+        stale_s: how long past its life an entry is kept, for clients that accept stale answers.
+        max_entry_bytes: larger answers are not stored.
+        honour_no_cache: whether a client's `Cache-Control: no-cache` skips the read.
+        honoured_controls: false ignores every cache control a request carries.
+        ignored_fields: body fields left out of the key besides the built-in list.
+        versions: parts of every key, such as a prompt-template version; a bump makes old entries unreachable.
+    """
+
+    mode: Mode = "exact"
+    ttl_s: Annotated[int, Field(ge=1)] = 24 * 3600
+    max_ttl_s: Annotated[int, Field(ge=1)] = 30 * 24 * 3600
+    stale_s: Annotated[int, Field(ge=0)] = 0
+    max_entry_bytes: Annotated[int, Field(ge=1024)] = 1 << 20
+    honour_no_cache: bool = True
+    honoured_controls: bool = True
+    ignored_fields: tuple[str, ...] = ()
+    versions: Mapping[str, str] = Field(default_factory=dict)
+
+
+class RedisSettings(Frozen):
+    """Deadlines of the exact layer's store and the size of an embedded one.
+
+    Attributes:
+        deadline_ms: longest wait for Redis in a request; then the answer counts as a miss.
+        breaker_failures: failures in a row after which Redis is not asked for a while.
+        breaker_retry_ms: how long a while is.
+        max_memory_mb: what the embedded Redis holds before it evicts the least recently used entries.
+    """
+
+    deadline_ms: Annotated[int, Field(ge=1, le=1000)] = 100
+    breaker_failures: Annotated[int, Field(ge=1, le=5)] = 3
+    breaker_retry_ms: Annotated[int, Field(ge=50)] = 500
+    max_memory_mb: Annotated[int, Field(ge=16)] = 256
+
+
+class LimitSettings(Frozen):
+    """Bounds on what a client may send and how long things may take.
+
+    Attributes:
+        body_bytes: largest request body.
+        receive_s: longest time a client may take to send its request.
+        drain_s: how long requests in flight may take to end when the set stops.
+        max_n: largest `n`, answers asked for in one request.
+    """
+
+    body_bytes: Annotated[int, Field(ge=1024)] = 32 << 20
+    receive_s: Annotated[float, Field(gt=0)] = 10.0
+    drain_s: Annotated[float, Field(gt=0)] = 20.0
+    max_n: Annotated[int, Field(ge=1)] = 128
+
+
+class EngineSettings(Frozen):
+    """The embedded engine.
+
+    Attributes:
+        enabled: false starts no engine.
+        model: a GGUF file or a safetensors folder; the packaged SmolLM2 when absent.
+        name: the model's name on the API.
+        threads: torch threads; the number of cores when absent.
+        block_size: tokens in a KV block.
+        kv_tokens: tokens the KV pool holds, over all sequences.
+        max_running: sequences decoded in one step.
+        max_waiting: requests queued before 429.
+    """
+
+    enabled: bool = True
+    model: Path | None = None
+    name: str = "smollm2"
+    threads: Annotated[int, Field(ge=1)] | None = None
+    block_size: Annotated[int, Field(ge=1)] = 16
+    kv_tokens: Annotated[int, Field(ge=256)] = 16384
+    max_running: Annotated[int, Field(ge=1)] = 16
+    max_waiting: Annotated[int, Field(ge=1)] = 256
+
+
+class ProviderSettings(Frozen):
+    """One upstream that speaks the OpenAI protocol.
+
+    Attributes:
+        kind: a name in the PROVIDERS table.
+        base_url: up to and including `/v1`; `unix:///path.sock` for a Unix socket.
+        api_key: sent as a bearer token.
+        api_key_env: names an environment variable to take the key from.
+        connect_timeout_s: to open a connection.
+        read_timeout_s: longest silence between two reads.
+        max_connections: open at once, per worker.
+        headers: sent with each request; kept out of repr, as they may hold credentials.
+    """
+
+    kind: str = "openai"
+    base_url: str
+    api_key: SecretStr | None = None
+    api_key_env: str | None = None
+    connect_timeout_s: Annotated[float, Field(gt=0)] = 5.0
+    read_timeout_s: Annotated[float, Field(gt=0)] = 600.0
+    max_connections: Annotated[int, Field(ge=1)] = 512
+    headers: Mapping[str, str] = Field(default_factory=dict, repr=False)
+
+    @field_validator("base_url")
+    @classmethod
+    def _holds_no_secret(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https", "unix"}:
+            raise ValueError("give http://host/v1, https://host/v1 or unix:///path.sock")
+        if "@" in parts.netloc:
+            raise ValueError("give credentials as api_key or headers, not inside the URL")
+        return url
+
+
+class ModelSettings(Frozen):
+    """One route: a model name clients ask for and who answers it.
+
+    Attributes:
+        name: the effective model's name; `*` takes every name that nothing else takes.
+        provider: a key of `providers`, or `engine`.
+        upstream_model: the name sent upstream; `name` when absent.
+        aliases: other names for the same route; they share its entries.
+        fallback: model names tried in order when the provider fails before its first byte.
+        mode: overrides `cache.mode`.
+        ttl_s: overrides `cache.ttl_s`.
+        versions: parts of the key, such as a prompt-template version; a bump makes old entries unreachable.
+    """
+
+    name: str
+    provider: str
+    upstream_model: str | None = None
+    aliases: tuple[str, ...] = ()
+    fallback: tuple[str, ...] = ()
+    mode: Mode | None = None
+    ttl_s: Annotated[int, Field(ge=1)] | None = None
+    versions: Mapping[str, str] = Field(default_factory=dict)
