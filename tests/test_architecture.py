@@ -40,7 +40,7 @@ ROOMS: dict[str, set[str]] = {
     "app": {"http", "settings", "wiring"},
     "supervisor": COMMON | {"db", "providers", "redis_link", "telemetry"},
     "worker": {"errors", "settings", "supervisor"},
-    "cli": COMMON | {"db", "invalidation", "supervisor"},
+    "cli": COMMON | {"db", "invalidation", "supervisor", "telemetry"},
     "__main__": {"cli", "errors"},
 }
 """What each room of the gateway may import of the others; every arrow goes one way."""
