@@ -57,7 +57,15 @@ def listening(address: Address) -> Iterator[socket.socket]:
 
 def serve(app: App, listener: socket.socket, drain_s: float) -> None:
     """Serve until SIGTERM or SIGINT, then finish open requests for at most `drain_s` seconds."""
-    config = uvicorn.Config(
+    # uvicorn raises the signal again when it is done; that must not cut our own clean-up short.
+    signal.signal(signal.SIGTERM, _ignore)
+    signal.signal(signal.SIGINT, _ignore)
+    uvicorn.Server(http_config(app, drain_s)).run(sockets=[listener])
+
+
+def http_config(app: App, drain_s: float) -> uvicorn.Config:
+    """Build the HTTP server's settings."""
+    return uvicorn.Config(
         app,
         loop="uvloop",
         http="httptools",
@@ -68,10 +76,6 @@ def serve(app: App, listener: socket.socket, drain_s: float) -> None:
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=max(1, round(drain_s)),
     )
-    # uvicorn raises the signal again when it is done; that must not cut our own clean-up short.
-    signal.signal(signal.SIGTERM, _ignore)
-    signal.signal(signal.SIGINT, _ignore)
-    uvicorn.Server(config).run(sockets=[listener])
 
 
 def _ignore(signum: int, frame: FrameType | None) -> None:

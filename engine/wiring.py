@@ -9,7 +9,7 @@ import torch
 from engine.app import App
 from engine.block_pool import BlockPool
 from engine.config import EngineConfig
-from engine.core import Core, CoreParts
+from engine.core import Core, CoreParts, StepRunner
 from engine.loader import Checkpoint, open_checkpoint
 from engine.metrics import Metrics
 from engine.models import model_class
@@ -50,7 +50,7 @@ def build_app(spec: EngineSpec) -> App:
     return assemble(spec, checkpoint, runner)
 
 
-def assemble(spec: EngineSpec, checkpoint: Checkpoint, runner: Runner) -> App:
+def assemble(spec: EngineSpec, checkpoint: Checkpoint, runner: StepRunner) -> App:
     """Put a loaded model behind the server."""
     config = spec.config
     pool = BlockPool(config.num_blocks, config.block_size)

@@ -57,7 +57,7 @@ class CountingObserver:
         """Note that a sequence left the queue."""
         self.admissions.append(sequence.seq_id)
 
-    def token(self, sequence: Answer, since_last_s: float | None) -> None:
+    def token(self, sequence: Answer, since_last_s: float | None) -> None:  # noqa: ARG002  (the contract's shape)
         """Note a token."""
         self.tokens += 1
 
@@ -117,6 +117,6 @@ class Gate:
     entered: threading.Event = field(default_factory=threading.Event)
     opened: threading.Event = field(default_factory=threading.Event)
 
-    def __call__(self, work: Sequence[Work]) -> None:
+    def __call__(self, work: Sequence[Work]) -> None:  # noqa: ARG002
         self.entered.set()
         self.opened.wait(timeout=20)

@@ -1,5 +1,7 @@
 """Text comes out whole, once, and never too early."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ def stream(pieces: list[bytes], stop: tuple[str, ...] = ()) -> list[str]:
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
     edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
-    return [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(edges)]
 
 
 def reference(text: str, stop: tuple[str, ...]) -> str:

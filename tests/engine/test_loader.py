@@ -104,9 +104,7 @@ def test_pairing_and_splitting_undo_each_other() -> None:
 
 @pytest.mark.parametrize("kind", [gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.Q8_0])
 @pytest.mark.parametrize("rows", [1, 7, 64, 96])
-def test_quantised_tensors_are_read_row_by_row(
-    tmp_path: Path, kind: gguf.GGMLQuantizationType, rows: int
-) -> None:
+def test_quantised_tensors_are_read_row_by_row(tmp_path: Path, kind: gguf.GGMLQuantizationType, rows: int) -> None:
     values = np.random.default_rng(4).standard_normal((rows, 64)).astype(np.float32)
     path = tmp_path / "q.gguf"
     writer = gguf.GGUFWriter(path, "llama")

@@ -56,7 +56,12 @@ def test_an_empty_prompt_is_refused() -> None:
 def test_a_prompt_is_always_cut_at_the_same_places() -> None:
     scheduler = make(kv_tokens=256)
     scheduler.add(sequence(0, prompt=40))
-    assert [spans(advance(scheduler)) for _ in range(4)] == [[(0, 0, 16)], [(0, 16, 16)], [(0, 32, 8)], [(0, 40, 1)]]
+    assert [spans(advance(scheduler)) for _ in range(4)] == [
+        [(0, 0, 16)],
+        [(0, 16, 16)],
+        [(0, 32, 8)],
+        [(0, 40, 1)],
+    ]
 
 
 def test_decodes_come_first_and_prefill_waits_for_a_whole_chunk_of_budget() -> None:

@@ -36,7 +36,9 @@ def test_control_tokens_have_a_name_and_no_text() -> None:
 
 
 def test_sentencepiece_spelling() -> None:
-    backend = tokenizers.Tokenizer(models.BPE({"<s>": 0, "<0xC3>": 1, "<0xA9>": 2, "▁the": 3}, [], byte_fallback=True))
+    backend = tokenizers.Tokenizer(
+        models.BPE({"<s>": 0, "<0xC3>": 1, "<0xA9>": 2, "▁the": 3}, [], byte_fallback=True)
+    )
     backend.decoder = decoders.ByteFallback()
     tokenizer = Tokenizer(backend, byte_level=False, specials=frozenset({0}))
     assert tokenizer.decode([0, 3, 1, 2]) == " theé"

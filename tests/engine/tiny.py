@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import tokenizers
@@ -25,7 +26,8 @@ from engine.tokenizer import byte_alphabet
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 EOS_ID = 2
 TEMPLATE = (
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 _MERGES = [("h", "e"), ("l", "l"), ("he", "ll"), ("hell", "o"), ("Ġ", "t"), ("Ã", "©")]
@@ -94,7 +96,10 @@ def random_weights(shape: Shape, vocab: int) -> dict[str, torch.Tensor]:
         return torch.randn(*size, generator=generator) * (1.5 / size[-1] ** 0.5)
 
     query, key = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    weights = {"model.embed_tokens.weight": draw(vocab, shape.hidden) * 4, "model.norm.weight": 1 + draw(shape.hidden)}
+    weights = {
+        "model.embed_tokens.weight": draw(vocab, shape.hidden) * 4,
+        "model.norm.weight": 1 + draw(shape.hidden),
+    }
     for index in range(shape.layers):
         name = f"model.layers.{index}."
         weights |= {
@@ -149,7 +154,9 @@ def new_sequence(seq_id: int, prompt: tuple[int, ...], params: SamplingParams | 
     return Sequence(seq_id, 0, prompt, params, params.seed or 0, OutputText(params.stop), arrival_s=0.0)
 
 
-def generate(runner: Runner, config: EngineConfig, sequences: list[Sequence], context: int = 1024) -> list[list[int]]:
+def generate(
+    runner: Runner, config: EngineConfig, sequences: list[Sequence], context: int = 1024
+) -> list[list[int]]:
     """Run sequences to their length, together, checking the books after each step."""
     scheduler = Scheduler(config, BlockPool(config.num_blocks, config.block_size), context)
     for sequence in sequences:
@@ -196,7 +203,9 @@ def plain_logits(weights: dict[str, torch.Tensor], config: ModelConfig, ids: lis
         mixed = (scores.softmax(-1) @ value).transpose(0, 1).reshape(len(ids), -1)
         stream = stream + mixed @ part["self_attn.o_proj.weight"].T
         rows = norm(stream, part["post_attention_layernorm.weight"])
-        gated = torch.nn.functional.silu(rows @ part["mlp.gate_proj.weight"].T) * (rows @ part["mlp.up_proj.weight"].T)
+        gated = torch.nn.functional.silu(rows @ part["mlp.gate_proj.weight"].T) * (
+            rows @ part["mlp.up_proj.weight"].T
+        )
         stream = stream + gated @ part["mlp.down_proj.weight"].T
     head = weights.get("lm_head.weight", weights["model.embed_tokens.weight"])
     return norm(stream, weights["model.norm.weight"]) @ head.T
@@ -206,9 +215,9 @@ def engine_logits(runner: Runner, config: EngineConfig, ids: list[int]) -> torch
     """Every position's logits through the engine: prefill in chunks, then one token at a time. fp32 [T, V]."""
     slots = torch.randperm(config.num_blocks * config.block_size, generator=torch.Generator().manual_seed(1))
     rows: list[torch.Tensor] = []
-    prefill = len(ids) * 3 // 4
+    prefill = len(ids) * 15 // 16
     cuts = [*range(0, prefill, config.chunk_tokens), *range(prefill, len(ids) + 1)]
-    for start, end in zip(cuts, cuts[1:], strict=False):
+    for start, end in pairwise(cuts):
         count = end - start
         pad = -count % 3
         mask = chunk_mask(count, end)

@@ -1,0 +1,147 @@
+"""The thread and the event loop: events arrive in order, aborts act at once, faults reach every client."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from engine.core import Core
+from engine.errors import RequestError
+from engine.events import FinishReason, TokenEvent
+from engine.sampling import SamplingParams
+from engine.worker import Generation, Job, Worker
+from tests.engine.fakes import CountingObserver, Gate, ScriptedRunner, build_core, script
+
+GREEDY = SamplingParams(max_tokens=20, temperature=0)
+
+
+def job(n: int = 1, params: SamplingParams = GREEDY) -> Job:
+    return Job((5, 6, 7), params, n)
+
+
+@pytest.fixture
+def workers() -> Iterator[list[Worker]]:
+    made: list[Worker] = []
+    yield made
+    for worker in made:
+        worker.stop(5.0)
+        assert not worker.alive
+
+
+def start(workers: list[Worker], core: Core, max_open: int = 8) -> Worker:
+    worker = Worker(core, max_open=max_open, max_running=2, clock=time.monotonic)
+    worker.start(asyncio.get_running_loop())
+    workers.append(worker)
+    return worker
+
+
+async def collect(generation: Generation) -> list[TokenEvent]:
+    events: list[TokenEvent] = []
+    while generation.open_ids or not generation.events.empty():
+        event = await asyncio.wait_for(generation.events.get(), timeout=10)
+        assert isinstance(event, TokenEvent)
+        events.append(event)
+    return events
+
+
+async def until(gate: Gate) -> None:
+    assert await asyncio.to_thread(gate.entered.wait, 10)
+
+
+async def test_each_sample_gets_its_events_in_order(workers: list[Worker]) -> None:
+    worker = start(workers, build_core(ScriptedRunner(300, script("abc"))))
+    events = await collect(worker.submit(job(n=3)))
+    for index in range(3):
+        own = [event for event in events if event.sample_index == index]
+        assert [event.text for event in own] == ["a", "b", "c", ""]
+        assert [event.num_output for event in own] == [1, 2, 3, 4]
+        assert own[-1].finish is FinishReason.STOP
+    assert worker.num_open == 0
+
+
+async def test_samples_without_a_seed_draw_their_own(workers: list[Worker]) -> None:
+    worker = start(workers, build_core(ScriptedRunner(300)))
+    seeds = set()
+    core = worker._core
+    add = core.add
+
+    def spy(sequence: object) -> list[TokenEvent]:
+        seeds.add(sequence.seed)  # type: ignore[attr-defined]
+        return add(sequence)  # type: ignore[arg-type]
+
+    core.add = spy  # type: ignore[method-assign,assignment]
+    for _ in range(4):
+        await collect(worker.submit(job()))
+    await collect(worker.submit(job(params=SamplingParams(max_tokens=1, seed=77))))
+    assert len(seeds) == 5
+    assert 77 in seeds
+
+
+async def test_a_full_queue_is_429_with_a_time_to_wait(workers: list[Worker]) -> None:
+    gate = Gate()
+    worker = start(workers, build_core(ScriptedRunner(300, before=gate)), max_open=3)
+    first = worker.submit(job(n=2))
+    with pytest.raises(RequestError) as caught:
+        worker.submit(job(n=2))
+    assert (caught.value.status, caught.value.code) == (429, "rate_limit_exceeded")
+    assert 1 <= (caught.value.retry_after_s or 0) <= 60
+    second = worker.submit(job())
+    gate.opened.set()
+    await collect(first)
+    await collect(second)
+    await collect(worker.submit(job(n=3)))
+
+
+async def test_an_abort_acts_within_one_step_in_every_state(workers: list[Worker]) -> None:
+    gate, observer = Gate(), CountingObserver()
+    runner = ScriptedRunner(300, before=gate)
+    worker = start(workers, build_core(runner, observer=observer))
+    running = worker.submit(job())
+    await until(gate)
+    queued = worker.submit(job(n=2))
+    worker.abort(running)
+    worker.abort(queued)
+    worker.abort(queued)
+    gate.opened.set()
+    assert [event.text for event in await collect(worker.submit(job()))]
+    assert runner.steps == 1 + GREEDY.max_tokens
+    assert [reason for _, reason in observer.ends] == [FinishReason.ABORT] * 3 + [FinishReason.LENGTH]
+    assert worker.num_open == 0
+    assert running.events.empty()
+
+
+async def test_a_refusal_reaches_an_idle_client(workers: list[Worker]) -> None:
+    worker = start(workers, build_core(ScriptedRunner(300)))
+    (event,) = await collect(worker.submit(Job((5,) * 2000, GREEDY)))
+    assert event.error is not None
+    assert event.error.code == "context_length_exceeded"
+
+
+async def test_broken_bookkeeping_fails_everyone_and_the_loop_goes_on(workers: list[Worker]) -> None:
+    core = build_core(ScriptedRunner(300, script("ok")))
+    worker = start(workers, core)
+    plan = core.scheduler.plan
+
+    def broken() -> object:
+        core.scheduler.plan = plan  # type: ignore[method-assign]
+        raise ZeroDivisionError
+
+    core.scheduler.plan = broken  # type: ignore[method-assign,assignment]
+    events = await collect(worker.submit(job(n=2)))
+    assert [event.error.status for event in events if event.error] == [500, 500]
+    assert "".join(event.text for event in await collect(worker.submit(job()))) == "ok"
+
+
+async def test_a_dead_thread_tells_its_clients_and_refuses_new_ones(workers: list[Worker]) -> None:
+    gate = Gate()
+    worker = start(workers, build_core(ScriptedRunner(300, before=gate)))
+    generation = worker.submit(job())
+    await until(gate)
+    worker._commands.put(None)
+    gate.opened.set()
+    events = await collect(generation)
+    assert events[-1].error is not None
+    assert events[-1].error.status == 503
+    with pytest.raises(RequestError, match="stopped"):
+        worker.submit(job())
