@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -91,11 +91,13 @@ class Child:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self.restarts.delay_s)
             if self._program.before_restart is not None:
-                self._program.before_restart(self.restarts)
+                with self._logged("cannot repair"):
+                    self._program.before_restart(self.restarts)
 
     async def _run_once(self) -> int | None:
-        for path in self._program.stale:
-            path.unlink(missing_ok=True)
+        with self._logged("cannot tidy up"):
+            for path in self._program.stale:
+                path.unlink(missing_ok=True)
         leash = (sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()))
         try:
             self._process = process = await asyncio.create_subprocess_exec(
@@ -116,8 +118,17 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         if self._program.after_exit is not None:
-            self._program.after_exit(process.pid)
+            with self._logged("cannot tidy up"):
+                self._program.after_exit(process.pid)
         return status
+
+    @contextlib.contextmanager
+    def _logged(self, event: str) -> Iterator[None]:
+        """Goes on after a fault of the file system, so that the child is started again all the same."""
+        try:
+            yield
+        except OSError as error:
+            self._logger.warning(event, part=self._program.name, reason=error.strerror)
 
     def _send(self, sent: signal.Signals) -> None:
         if self._process is not None:
