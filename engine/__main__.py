@@ -1,19 +1,16 @@
 """`python -m engine`: serve one model over the OpenAI protocol."""
 
 import argparse
-import gc
 import logging
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.config import EngineConfig
+from engine.config import WEIGHT_FORMATS, Address, EngineConfig, EngineSpec
 from engine.errors import EngineError
-from engine.kernels import LINEARS
 from engine.packaged import packaged_model, verify
-from engine.server import Address, listening, serve
-from engine.wiring import EngineSpec, build_app
+from engine.start import start
 
 _DEFAULTS = EngineConfig()
 
@@ -24,12 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     address = Address(options.socket, options.host, options.port)
     try:
-        app = build_app(_spec(options))
-        # What was loaded lives as long as the process: the collector need not walk it again.
-        gc.collect()
-        gc.freeze()
-        with listening(address) as listener:
-            serve(app, listener, options.drain)
+        start(_spec(options), address, options.drain)
     except EngineError as error:
         sys.stderr.write(f"engine: {error}\n")
         return 2
@@ -49,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--kv-tokens", type=int, default=_DEFAULTS.kv_tokens, help="tokens the KV pool holds")
     add("--max-running", type=int, default=_DEFAULTS.max_running, help="sequences decoded in one step")
     add("--max-waiting", type=int, default=_DEFAULTS.max_waiting, help="sequences queued before 429")
-    add("--weights", choices=sorted(LINEARS), default=_DEFAULTS.weights, help="how linear weights are kept")
+    add("--weights", choices=WEIGHT_FORMATS, default=_DEFAULTS.weights, help="how linear weights are kept")
     add("--drain", type=float, default=10.0, help="seconds to finish open requests after SIGTERM")
     return parser
 

@@ -1,8 +1,12 @@
-"""The engine's limits, as one frozen value."""
+"""What the engine is told at its start, as frozen values; knows nothing of torch."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from engine.errors import EngineError
+
+WEIGHT_FORMATS = ("fp16", "fp32")
+"""The names in `engine.kernels.LINEARS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +49,28 @@ class EngineConfig:
     def num_blocks(self) -> int:
         """Whole blocks in the pool."""
         return self.kv_tokens // self.block_size
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """What to serve, and how.
+
+    Attributes:
+        model: a GGUF file or a safetensors folder.
+        name: the model's name on the API.
+        threads: torch threads.
+    """
+
+    model: Path
+    name: str
+    threads: int
+    config: EngineConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen: a socket path, or else a host and port."""
+
+    path: Path | None
+    host: str
+    port: int

@@ -4,27 +4,18 @@ import contextlib
 import signal
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 import uvicorn
 
 from engine.app import App
+from engine.config import Address
 from engine.errors import EngineError
 
 _BACKLOG = 512
 _KEEP_ALIVE_S = 75
 _PRIVATE = 0o600
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where to listen: a socket path, or a host and port."""
-
-    path: Path | None
-    host: str
-    port: int
 
 
 @contextlib.contextmanager

@@ -1,14 +1,12 @@
 """Builds the engine from a model on disk; the only place that knows how the parts fit."""
 
 import time
-from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 from engine.app import App
 from engine.block_pool import BlockPool
-from engine.config import EngineConfig
+from engine.config import EngineSpec
 from engine.core import Core, CoreParts, StepRunner
 from engine.loader import Checkpoint, open_checkpoint
 from engine.metrics import Metrics
@@ -17,22 +15,6 @@ from engine.runner import Runner
 from engine.scheduler import Scheduler
 from engine.served_model import ServedModel
 from engine.worker import Worker
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSpec:
-    """What to serve, and how.
-
-    Attributes:
-        model: a GGUF file or a safetensors folder.
-        name: the model's name on the API.
-        threads: torch threads.
-    """
-
-    model: Path
-    name: str
-    threads: int
-    config: EngineConfig
 
 
 def build_app(spec: EngineSpec) -> App:

@@ -12,11 +12,11 @@ import httpx2
 import openai
 import uvicorn
 
-from engine.config import EngineConfig
+from engine.config import Address, EngineConfig, EngineSpec
 from engine.core import StepRunner
 from engine.loader import open_checkpoint
-from engine.server import Address, http_config, listening
-from engine.wiring import EngineSpec, assemble
+from engine.server import http_config, listening
+from engine.wiring import assemble
 from tests.engine import tiny
 
 NAME = "tiny"

@@ -52,7 +52,6 @@ def test_tiny_models(tmp_path: Path, shape: tiny.Shape) -> None:
 
 
 def test_smollm2_on_the_dequantised_weights() -> None:
-    torch.set_num_threads(2)
     config = EngineConfig(kv_tokens=1024, weights="fp32")
     names = open_checkpoint(packaged_model()).weights
     weights = {name: names._readers[name]().clone() for name in tuple(names._readers)}
@@ -75,4 +74,3 @@ def test_smollm2_on_the_dequantised_weights() -> None:
     expected = hugging_face_logits(hf, weights, ids).log_softmax(-1)
     found = tiny.engine_logits(runner, config, ids).log_softmax(-1)
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=5e-3)
-    torch.set_num_threads(1)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from engine.config import WEIGHT_FORMATS
 from engine.errors import ModelError
 from engine.kernels import LINEARS
 from engine.loader import Weights, open_checkpoint
@@ -51,6 +52,10 @@ def test_a_linear_gives_a_row_the_same_bits_in_any_company(linear: str) -> None:
         torch.testing.assert_close(whole, rows @ weight.T, rtol=2e-3, atol=2e-2)
         for size in range(3, 60, 3):
             assert torch.equal(apply(rows[:size]), whole[:size])
+
+
+def test_the_formats_on_the_command_line_are_those_of_the_table() -> None:
+    assert set(WEIGHT_FORMATS) == set(LINEARS)
 
 
 def test_half_weights_stay_close_to_full_ones(tmp_path: Path) -> None:

@@ -1,12 +1,10 @@
 """The packaged model says what Hugging Face's implementation of it says."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from engine.config import EngineConfig
 from engine.loader import Checkpoint
@@ -23,10 +21,8 @@ CONFIG = EngineConfig(kv_tokens=4096, max_running=20)
 
 
 @pytest.fixture(scope="module")
-def loaded() -> Iterator[tuple[Checkpoint, Runner]]:
-    torch.set_num_threads(2)
-    yield tiny.build_runner(packaged_model(), CONFIG)
-    torch.set_num_threads(1)
+def loaded() -> tuple[Checkpoint, Runner]:
+    return tiny.build_runner(packaged_model(), CONFIG)
 
 
 def test_prompts_render_and_tokenise_as_the_reference(loaded: tuple[Checkpoint, Runner]) -> None:
