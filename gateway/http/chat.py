@@ -64,7 +64,7 @@ class ChatSurface:
         raw = await read_body(receive, headers, self._limits.body_bytes, self._limits.receive_s)
         try:
             body = loads(raw)
-            request = self._dialect.read(body, self._limits.max_n)
+            request = self._dialect.read(body, headers, self._limits.max_n)
             controls = read_controls(headers, body)
         except StrictJsonError as error:
             raise ApiError(400, f"Bad request body: {error}.", code="invalid_json") from None

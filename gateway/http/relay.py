@@ -94,15 +94,16 @@ class Relay:
         self.headers.extend(flying_headers(flying, self.vendors))
         trace.status = 200
         await self.send({"type": "http.response.start", "status": 200, "headers": self.headers})
-        events = self._events(None if flying.leads else new_id(self.dialect.id_prefix))
+        keeps_id = flying.leads and self.dialect.keeps_stream_ids
+        events = self._events(None if keeps_id else new_id(self.dialect.id_prefix))
         try:
             last = await self._pump(flying, events)
         except UpstreamError as error:
             trace.reason = f"upstream_{error.reason}"
-            last = events.failed(error.status, error.body)
+            last = events.failed(error.status, error.body, trace.request_id)
         except ApiError as error:
             trace.reason = error.kind
-            last = events.failed(error.status, error_body(error))
+            last = events.failed(error.status, error_body(error), trace.request_id)
         await self.send({"type": "http.response.body", "body": last})
 
     async def _pump(self, flying: Flying, events: Events) -> bytes:

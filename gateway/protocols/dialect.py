@@ -8,6 +8,9 @@ from typing import Any, Protocol
 
 from policies.types import ChatRequest, ChatResponse, Json
 
+RawHeaders = Sequence[tuple[bytes, bytes]]
+"""Names in lower case, values as they came."""
+
 
 class Events(Protocol):
     """One answer as a stream of events, in the protocol's own order; holds state for one answer."""
@@ -20,7 +23,7 @@ class Events(Protocol):
         """The events of a whole answer, cut where it was cut when it first came."""
         ...
 
-    def failed(self, status: int, body: Mapping[str, Any]) -> bytes:
+    def failed(self, status: int, body: Mapping[str, Any], request_id: str) -> bytes:
         """The event that ends a stream which cannot go on; `body` is a neutral error body."""
         ...
 
@@ -34,12 +37,20 @@ class Dialect(Protocol):
 
     Attributes:
         id_prefix: of the ids of answers.
+        keeps_stream_ids: whether a model's stream may go out under the id that its server gave it; else every
+            stream gets one of ours, for the upstream's own would look foreign.
     """
 
     id_prefix: str
+    keeps_stream_ids: bool
 
-    def read(self, body: Any, max_n: int) -> ChatRequest:
+    def read(self, body: Any, headers: RawHeaders, max_n: int) -> ChatRequest:
         """The neutral request of a strictly parsed body.
+
+        Args:
+            body: any JSON value.
+            headers: for protocols that say their version in one.
+            max_n: largest number of answers allowed.
 
         Raises:
             ApiError: 400 that names the field.

@@ -10,13 +10,14 @@ from typing import Any
 import orjson
 
 from gateway.errors import ApiError
+from gateway.protocols.dialect import RawHeaders
+from gateway.protocols.head import read_head
 from gateway.protocols.render import render_chunks, render_completion
 from gateway.protocols.sse import DONE, error_event, event_bytes
 from policies.controls import strip_controls
 from policies.types import ChatRequest, ChatResponse, Json
 
 _NOT_FORWARDED = frozenset({"model", "stream", "stream_options"})
-_ROUTING_FIELDS = ("api_base", "base_url", "endpoint", "api_key", "extra_headers")
 
 
 def read_request(body: Any, max_n: int) -> ChatRequest:
@@ -29,24 +30,14 @@ def read_request(body: Any, max_n: int) -> ChatRequest:
     Raises:
         ApiError: 400 that names the field.
     """
-    if not isinstance(body, dict):
-        raise ApiError(400, "The body must be a JSON object.")
-    model = body.get("model")
-    if not isinstance(model, str) or not model:
-        raise ApiError(400, "You must provide a model parameter: a name from `GET /v1/models`.", param="model")
+    body, model, stream = read_head(body)
     _check_messages(body.get("messages"))
-    for name in _ROUTING_FIELDS:
-        if name in body:
-            raise ApiError(400, f"`{name}` is not accepted in a request: routes are the operator's.", param=name)
-    stream = body.get("stream")
-    if stream is not None and not isinstance(stream, bool):
-        raise ApiError(400, "`stream` must be true or false.", param="stream")
     n = body.get("n")
     if n is not None and (type(n) is not int or not 1 <= n <= max_n):
         raise ApiError(400, f"`n` must be a whole number from 1 to {max_n}.", param="n")
-    include_usage = _include_usage(body.get("stream_options"), stream=bool(stream))
+    include_usage = _include_usage(body.get("stream_options"), stream=stream)
     rest = {name: value for name, value in strip_controls(body).items() if name not in _NOT_FORWARDED}
-    return ChatRequest(model, rest, stream=bool(stream), include_usage=include_usage)
+    return ChatRequest(model, rest, stream=stream, include_usage=include_usage)
 
 
 def _check_messages(messages: Any) -> None:
@@ -84,9 +75,11 @@ class OpenAIChat:
     """The chat completions protocol. Meets Dialect."""
 
     id_prefix = "chatcmpl-"
+    keeps_stream_ids = True
 
-    def read(self, body: Any, max_n: int) -> ChatRequest:
+    def read(self, body: Any, headers: RawHeaders, max_n: int) -> ChatRequest:
         """See Dialect."""
+        del headers
         return read_request(body, max_n)
 
     def whole(self, response: ChatResponse, answer_id: str, created: int, model: str) -> bytes:
@@ -133,9 +126,9 @@ class OpenAIEvents:
         chunks = render_chunks(response, answer_id, self.created, model, include_usage=self.include_usage)
         return b"".join(map(event_bytes, chunks))
 
-    def failed(self, status: int, body: Mapping[str, Any]) -> bytes:
+    def failed(self, status: int, body: Mapping[str, Any], request_id: str) -> bytes:
         """See Events."""
-        del status
+        del status, request_id
         return error_event(body)
 
     def end(self) -> bytes:
