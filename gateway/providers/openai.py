@@ -160,6 +160,35 @@ class EngineProvider(OpenAIProvider):
         """The body with the tenant's salt in it."""
         return call.body if call.salt is None else {**call.body, "cache_salt": call.salt}
 
+    async def complete(self, call: ProviderCall) -> Completed:
+        """The whole answer; see Provider."""
+        try:
+            return await super().complete(call)
+        except UpstreamError as error:
+            raise _starting(error) from None
+
+    async def stream(self, call: ProviderCall) -> ChunkStream:
+        """Begins a stream; see Provider."""
+        try:
+            return await super().stream(call)
+        except UpstreamError as error:
+            raise _starting(error) from None
+
+
+def _starting(error: UpstreamError) -> UpstreamError:
+    """An engine that cannot be reached is loading its model or being restarted: clients shall try again."""
+    if error.reason != "connect":
+        return error
+    body = {
+        "error": {
+            "message": "The embedded engine is loading its model or restarting. Try again shortly.",
+            "type": "server_error",
+            "param": None,
+            "code": "engine_unavailable",
+        }
+    }
+    return UpstreamError("connect", 503, body, {"retry-after": "2"})
+
 
 @dataclass(slots=True)
 class _Attempt:
