@@ -72,7 +72,7 @@ def _calls(message: Json) -> list[Any] | None:
     if not isinstance(listed, list):
         return None
     for call in listed:
-        if not isinstance(call, dict) or not call.get("id"):
+        if not isinstance(call, dict) or not isinstance(call.get("id"), str) or not call["id"]:
             return None
         kind = call.get("type", "function")
         if kind == "function":

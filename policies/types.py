@@ -80,4 +80,4 @@ def token_counts(usage: Json | None) -> tuple[int, int]:
     if usage is None:
         return 0, 0
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    return prompt if isinstance(prompt, int) else 0, completion if isinstance(completion, int) else 0
+    return max(0, prompt if type(prompt) is int else 0), max(0, completion if type(completion) is int else 0)

@@ -1,6 +1,7 @@
 """The ASGI vocabulary, and the few verbs every route needs: read a body, send one, tell an error."""
 
 import asyncio
+import re
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
@@ -19,6 +20,8 @@ Endpoint = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON = (b"content-type", b"application/json")
 _CHUNK = 1 << 16
+_MAX_HEADER_CHARS = 1024
+_UNSENDABLE = re.compile(rb"[\x00-\x1f\x7f]")
 
 
 class ClientGone(Exception):  # noqa: N818  (not an error: the client went away)
@@ -131,6 +134,11 @@ _DECODERS: dict[str, Callable[[bytes], Iterable[bytes]]] = {
 
 def _too_large(max_bytes: int) -> ApiError:
     return ApiError(413, f"The body is larger than {max_bytes} bytes.", code="request_too_large")
+
+
+def header_value(text: str) -> bytes:
+    """Text from elsewhere as a header's value: one line, within bounds, nothing that a server refuses to send."""
+    return _UNSENDABLE.sub(b"?", text[:_MAX_HEADER_CHARS].encode("latin-1", "replace"))
 
 
 async def send_whole(send: Send, status: int, headers: Headers, body: bytes) -> None:

@@ -7,7 +7,7 @@ import structlog
 
 from gateway.asked import Asked
 from gateway.errors import ApiError, UpstreamError
-from gateway.http.asgi import JSON, ClientGone, Headers, Receive, Scope, Send, read_body, send_whole
+from gateway.http.asgi import JSON, ClientGone, Headers, Receive, Scope, Send, header_value, read_body, send_whole
 from gateway.http.edge import Trace, bearer_digest, new_id
 from gateway.http.relay import CLIENT_GONE, Relay
 from gateway.http.reply import cors, first_headers
@@ -91,9 +91,7 @@ class ChatSurface:
     ) -> None:
         trace.status = status
         headers: Headers = [JSON, (b"x-request-id", trace.request_id.encode()), *cors(trace.origin)]
-        headers.extend(
-            (name.lower().encode(), value.encode("latin-1", "replace")) for name, value in extra.items()
-        )
+        headers.extend((name.lower().encode(), header_value(value)) for name, value in extra.items())
         await send_whole(send, status, headers, self._dialect.error(status, body, trace.request_id))
 
     def _record(self, trace: Trace) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from gateway.http.asgi import JSON, Headers
+from gateway.http.asgi import JSON, Headers, header_value
 from gateway.pipeline import Flying, Served
 from policies.cache_status import CacheStatus, of_forward, of_hit, with_outcome
 from policies.decide import Store
@@ -53,7 +53,7 @@ def hit_headers(served: Served, vendors: Sequence[str]) -> Headers:
         (b"age", b"%d" % int(served.decision.age_s)),
         (b"x-lamina-cache", status.word.encode()),
         (b"x-lamina-cache-id", served.key.hex.encode()),
-        (b"x-lamina-cache-source-id", served.source_id.encode("latin-1", "replace")),
+        (b"x-lamina-cache-source-id", header_value(served.source_id)),
     ]
     headers.extend(_mirrors(status, vendors))
     return headers
@@ -76,8 +76,8 @@ def flying_headers(flying: Flying, vendors: Sequence[str]) -> Headers:
     if flying.key is not None:
         headers.append((b"x-lamina-cache-id", flying.key.hex.encode()))
     if flight.target is not None:
-        headers.append((b"x-lamina-model", flight.target.label.encode("latin-1", "replace")))
-    headers.extend((name.encode(), value.encode("latin-1", "replace")) for name, value in flight.headers.items())
+        headers.append((b"x-lamina-model", header_value(flight.target.label)))
+    headers.extend((name.encode(), header_value(value)) for name, value in flight.headers.items())
     headers.extend(_mirrors(status, vendors))
     return headers
 

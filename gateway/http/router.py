@@ -3,7 +3,18 @@
 import structlog
 
 from gateway.errors import ApiError, UpstreamError
-from gateway.http.asgi import JSON, Endpoint, Headers, Message, Receive, Scope, Send, send_empty, send_whole
+from gateway.http.asgi import (
+    JSON,
+    Endpoint,
+    Headers,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    header_value,
+    send_empty,
+    send_whole,
+)
 from gateway.http.edge import new_id
 from gateway.http.reply import cors
 from gateway.protocols.openai_chat import error_body, error_bytes
@@ -86,7 +97,5 @@ def _origin(scope: Scope) -> bytes | None:
 async def _send_error(scope: Scope, send: Send, error: ApiError | UpstreamError) -> None:
     body = error_body(error) if isinstance(error, ApiError) else error.body
     headers: Headers = [JSON, (b"x-request-id", new_id("req_").encode()), *cors(_origin(scope))]
-    headers.extend(
-        (name.lower().encode(), value.encode("latin-1", "replace")) for name, value in error.headers.items()
-    )
+    headers.extend((name.lower().encode(), header_value(value)) for name, value in error.headers.items())
     await send_whole(send, error.status, headers, error_bytes(body))
