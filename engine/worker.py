@@ -74,12 +74,13 @@ class Worker:
         self._generations: dict[int, Generation] = {}
         self._next_id = 0
         self._typical_s = 1.0
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
+        """Whether a job submitted now will be run, or told that it was not."""
+        return not self._ended and self._thread.is_alive()
 
     @property
     def num_open(self) -> int:
@@ -173,6 +174,7 @@ class Worker:
         return True
 
     def _abandon(self) -> None:
+        self._ended = True
         error = RequestError(503, "The engine has stopped.", kind="server_error")
         for seq_id in tuple(self._generations):
             self._deliver([TokenEvent(seq_id, 0, finish=FinishReason.ERROR, error=error)])

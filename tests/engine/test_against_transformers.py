@@ -21,7 +21,7 @@ def hugging_face_logits(
     """Every position's logits by transformers, fp32, eager attention."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    model = LlamaForCausalLM(LlamaConfig(**config, attn_implementation="eager")).eval()  # type: ignore[no-untyped-call]
+    model = LlamaForCausalLM(LlamaConfig(**config, attn_implementation="eager")).eval()
     missing, unexpected = model.load_state_dict(weights, strict=False)
     assert set(missing) <= {"lm_head.weight"}
     assert not unexpected

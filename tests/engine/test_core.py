@@ -15,7 +15,7 @@ VOCAB = 300
 
 
 def params(**wishes: object) -> SamplingParams:
-    return SamplingParams(**{"max_tokens": 20, "temperature": 0.0} | wishes)  # type: ignore[arg-type]
+    return SamplingParams(**{"max_tokens": 20, "temperature": 0.0} | wishes)
 
 
 def drain(core: Core, limit: int = 200) -> list[TokenEvent]:

@@ -25,13 +25,13 @@ def test_alone_equals_batched_bit_for_bit(tiny_folder: Path, weights: str) -> No
     run = runner.run
 
     def recorded(work: list[object]) -> torch.Tensor:
-        logits = run(work)  # type: ignore[arg-type]
-        rows = [item.sequence.seq_id for item in work if item.samples]  # type: ignore[attr-defined]
+        logits = run(work)
+        rows = [item.sequence.seq_id for item in work if item.samples]
         for seq_id, row in zip(rows, logits, strict=True):
             seen.setdefault(seq_id, []).append(row.clone())
         return logits
 
-    runner.run = recorded  # type: ignore[method-assign,assignment]
+    runner.run = recorded
     together = tiny.generate(runner, config, sequences(PROMPTS))
     batched, seen = seen, {}
     alone = [tiny.generate(runner, config, [one])[0] for one in sequences(PROMPTS)]

@@ -64,7 +64,7 @@ def test_every_named_pre_tokenizer_round_trips(pre: str) -> None:
 
 
 def test_digits_are_split_as_the_name_says() -> None:
-    joined = len(metadata()["tokenizer.ggml.tokens"]) - 1  # type: ignore[arg-type]
+    joined = len(metadata()["tokenizer.ggml.tokens"]) - 1
     assert build_tokenizer(metadata(pre="gpt-2")).encode("12") == [joined]
     assert len(build_tokenizer(metadata(pre="smollm")).encode("12")) == 2
     assert build_tokenizer(metadata(pre="llama-bpe")).encode("12") == [joined]

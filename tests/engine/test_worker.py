@@ -67,10 +67,10 @@ async def test_samples_without_a_seed_draw_their_own(workers: list[Worker]) -> N
     add = core.add
 
     def spy(sequence: object) -> list[TokenEvent]:
-        seeds.add(sequence.seed)  # type: ignore[attr-defined]
-        return add(sequence)  # type: ignore[arg-type]
+        seeds.add(sequence.seed)
+        return add(sequence)
 
-    core.add = spy  # type: ignore[method-assign,assignment]
+    core.add = spy
     for _ in range(4):
         await collect(worker.submit(job()))
     await collect(worker.submit(job(params=SamplingParams(max_tokens=1, seed=77))))
@@ -124,10 +124,10 @@ async def test_broken_bookkeeping_fails_everyone_and_the_loop_goes_on(workers: l
     plan = core.scheduler.plan
 
     def broken() -> object:
-        core.scheduler.plan = plan  # type: ignore[method-assign]
+        core.scheduler.plan = plan
         raise ZeroDivisionError
 
-    core.scheduler.plan = broken  # type: ignore[method-assign,assignment]
+    core.scheduler.plan = broken
     events = await collect(worker.submit(job(n=2)))
     assert [event.error.status for event in events if event.error] == [500, 500]
     assert "".join(event.text for event in await collect(worker.submit(job()))) == "ok"

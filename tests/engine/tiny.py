@@ -137,7 +137,7 @@ def small_config(**changes: object) -> EngineConfig:
     base = EngineConfig(
         block_size=4, kv_tokens=512, max_running=4, max_waiting=8, chunk_tokens=16, step_tokens=32, weights="fp32"
     )
-    return replace(base, **changes)  # type: ignore[arg-type]
+    return replace(base, **changes)
 
 
 def build_runner(folder: Path, config: EngineConfig) -> tuple[Checkpoint, Runner]:
