@@ -78,7 +78,7 @@ def _deltas(choice: Choice) -> Iterator[Json]:
     }
     yield from ({name: value} for name, value in others.items() if value)
     if isinstance(content, str):
-        yield from ({"content": piece} for piece in _cut(content, choice.pieces))
+        yield from ({"content": piece} for piece in cut(content, choice.pieces))
     elif content is not None:
         yield {"content": content}
     if refusal:
@@ -87,7 +87,8 @@ def _deltas(choice: Choice) -> Iterator[Json]:
         yield from ({"tool_calls": [part]} for part in _call_parts(index, call))
 
 
-def _cut(content: str, pieces: tuple[int, ...]) -> Iterator[str]:
+def cut(content: str, pieces: tuple[int, ...]) -> Iterator[str]:
+    """The content in the pieces it came in; whole when these lengths are not its own."""
     if sum(pieces) != len(content):
         pieces = (len(content),)
     for start, end in pairwise(accumulate(pieces, initial=0)):
