@@ -84,6 +84,14 @@ class Pipeline:
         await self._look_up(replica, None)
         return self._principal(replica, key_digest)
 
+    async def recognise(self, key_digest: bytes) -> None:
+        """Passes a key that is, or was, somebody's; costs nothing for one met before, so it precedes the body.
+
+        Raises:
+            ApiError: 401 for a key of nobody, 503 when that cannot be judged.
+        """
+        await self._owner(key_digest)
+
     async def answer(self, asked: Asked) -> Served | Flying:
         """A stored answer, or a place on the flight that fetches one.
 

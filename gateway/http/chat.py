@@ -61,6 +61,7 @@ class ChatSurface:
     async def _answer(self, headers: Headers, receive: Receive, send: Send, trace: Trace) -> None:
         trace.origin = next((value for name, value in headers if name == b"origin"), None)
         digest = bearer_digest(headers)
+        await self._pipeline.recognise(digest)  # strangers get no byte unpacked or parsed
         raw = await read_body(receive, headers, self._limits.body_bytes, self._limits.receive_s)
         try:
             body = loads(raw)

@@ -156,3 +156,24 @@ async def test_after_a_413_the_line_serves_the_next_request(it: Stand, prompt: s
         await opened.send(b" " * (BODY_BYTES + 1))
         await opened.send(chat_request(said(prompt)))
         assert (await opened.reply()).status == 200
+
+
+@pytest.mark.parametrize("key", [None, "lam_wrong"])
+async def test_a_strangers_body_is_neither_awaited_nor_unpacked_nor_parsed(it: Stand, key: str | None) -> None:
+    bearer = () if key is None else (("authorization", f"Bearer {key}"),)
+    bodies = {
+        "bomb": (gzip.compress(b"[" * BOMB_BYTES), ("content-encoding", "gzip")),
+        "no JSON": (b"{", ("x", "y")),
+        "unknown encoding": (b"x", ("content-encoding", "rot13")),
+    }
+    for raw, header in bodies.values():
+        native(await ask(it, raw, header, *bearer, key=None), 401, code="invalid_api_key")
+    async with line(it) as opened:
+        began = time.monotonic()
+        length = ("content-length", str(BODY_BYTES))
+        await opened.send(message("POST", CHAT, [("host", "x"), length, *bearer], b""))
+        native(await opened.reply(), 401)
+        assert time.monotonic() - began < RECEIVE_S
+        await opened.send(b" " * BODY_BYTES)
+        await opened.send(chat_request(said("after a stranger")))
+        assert (await opened.reply()).status == 200
