@@ -141,7 +141,9 @@ async def _answer(generation: Generation, reply: ChatReply, send: Send) -> None:
 
 async def _stream(generation: Generation, reply: ChatReply, send: Send) -> None:
     event = await generation.events.get()
-    if isinstance(event, TokenEvent) and event.error is not None:
+    if isinstance(event, ClientGone):
+        return
+    if event.error is not None:
         raise event.error
     await send({"type": "http.response.start", "status": 200, "headers": _EVENT_STREAM})
     await _send_part(send, reply.opening())

@@ -33,7 +33,7 @@ class Metrics:
             _PREFIX + "finished", "Sequences ended, by reason.", ["reason"], registry=self.registry
         )
         self._refused = Counter(
-            _PREFIX + "refused", "Requests refused before running, by status.", ["status"], registry=self.registry
+            _PREFIX + "refused", "Requests answered with an error status.", ["status"], registry=self.registry
         )
         for reason in FinishReason:
             self._finished.labels(reason.value)
@@ -43,7 +43,7 @@ class Metrics:
         return generate_latest(self.registry)
 
     def refused(self, status: int) -> None:
-        """Count a request that was answered with an error before it ran."""
+        """Count a request that was answered with an error status."""
         self._refused.labels(str(status)).inc()
 
     def admitted(self, sequence: Sequence) -> None:

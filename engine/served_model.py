@@ -38,7 +38,13 @@ class ServedModel:
         vocabulary = self.tokenizer.vocab_size
         if any(token_id >= vocabulary for token_id, _ in call.params.logit_bias):
             raise RequestError(400, "'logit_bias' names a token outside the vocabulary.", param="logit_bias")
-        prompt_ids = tuple(self.tokenizer.encode(self.template.render(call.messages)))
+        text = self.template.render(call.messages)
+        if len(text) > self.max_context * self.tokenizer.longest_piece():
+            # Not worth seconds of tokenising: so much text cannot fit, however well it packs.
+            raise context_overflow(
+                len(text) // self.tokenizer.longest_piece(), call.params.max_tokens, self.max_context
+            )
+        prompt_ids = tuple(self.tokenizer.encode(text))
         room = self.max_context - len(prompt_ids)
         wanted = call.params.max_tokens or min(self.default_max_tokens, max(1, room))
         if wanted > room:

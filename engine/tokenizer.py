@@ -35,11 +35,18 @@ class Tokenizer:
     specials: frozenset[int]
     _alphabet: dict[str, int] = field(default_factory=byte_alphabet)
     _pieces: dict[int, bytes] = field(default_factory=dict)
+    _longest: int = 0
 
     @property
     def vocab_size(self) -> int:
         """Number of token ids, added tokens included."""
         return self.backend.get_vocab_size(with_added_tokens=True)
+
+    def longest_piece(self) -> int:
+        """Return the bytes of the longest token: n tokens never spell more than n times as many."""
+        if self._longest == 0:
+            self._longest = max(len(self.label(token_id)) for token_id in range(self.vocab_size))
+        return self._longest
 
     def encode(self, text: str) -> list[int]:
         """Turn text into ids; control tokens spelt in the text become their ids, none is added."""

@@ -16,8 +16,10 @@ def open_checkpoint(path: Path) -> Checkpoint:
     Raises:
         ModelError: there is no such model, or it cannot be read.
     """
-    if path.is_dir():
-        return load_folder(path)
-    if path.is_file():
-        return load_gguf(path)
-    raise ModelError(f"no model at {path}")
+    if not path.exists():
+        raise ModelError(f"no model at {path}")
+    checkpoint = load_folder(path) if path.is_dir() else load_gguf(path)
+    tokens, rows = checkpoint.tokenizer.vocab_size, checkpoint.config.vocab
+    if tokens > rows:
+        raise ModelError(f"{path}: its tokenizer has {tokens} tokens, its embedding {rows} rows")
+    return checkpoint

@@ -53,7 +53,10 @@ class ModelConfig:
 
 
 class Weights:
-    """Weights by their Hugging Face names, read when taken, so that only one copy is in memory at a time."""
+    """Weights by their Hugging Face names, read when taken, so that they are not in memory twice.
+
+    Different weights may be taken by different threads.
+    """
 
     def __init__(self, readers: Mapping[str, Callable[[], torch.Tensor]]) -> None:
         self._readers = dict(readers)

@@ -3,6 +3,7 @@
 Legend: R rows of the step, C hidden size, H query heads, K KV heads, D head size, F feed-forward size.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Self
 
@@ -56,7 +57,7 @@ class Llama:
             rotary=rotary_table(
                 config, weights.take(factors, config.head_dim // 2) if factors in weights else None
             ),
-            layers=tuple(_layer(config, weights, linear, index) for index in range(config.layers)),
+            layers=_layers(config, weights, linear),
             norm=weights.take("model.norm.weight", config.hidden),
             head=make(head),
         )
@@ -100,6 +101,13 @@ class Llama:
         return torch.rms_norm(rows, (self.config.hidden,), gain, self.config.norm_eps)
 
 
+def _layers(config: ModelConfig, weights: Weights, linear: str) -> tuple[LlamaLayer, ...]:
+    """Build all layers, several at a time: reading and packing leave the interpreter alone."""
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        return tuple(pool.map(lambda index: _layer(config, weights, linear, index), range(config.layers)))
+
+
+@torch.inference_mode()
 def _layer(config: ModelConfig, weights: Weights, linear: str, index: int) -> LlamaLayer:
     make, name = LINEARS[linear], f"model.layers.{index}."
     query_rows, kv_rows = config.heads * config.head_dim, config.kv_heads * config.head_dim

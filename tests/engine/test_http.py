@@ -129,6 +129,7 @@ async def test_models_and_health(served: Served) -> None:
         ({"temperature": 3}, 400, "invalid_value"),
         ({"max_tokens": 5000}, 400, "context_length_exceeded"),
         ({"messages": [{"role": "user", "content": "x" * 2000}]}, 400, "context_length_exceeded"),
+        ({"messages": [{"role": "user", "content": "x" * 2_000_000}]}, 400, "context_length_exceeded"),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "unsupported_parameter"),
         ({"logit_bias": {"999999": 1}}, 400, None),
     ],

@@ -157,6 +157,7 @@ def edit(folder: Path, name: str, **changes: object) -> None:
         ({"rope_scaling": {"rope_type": "yarn"}}, "yarn"),
         ({"num_key_value_heads": 3}, "makes no sense"),
         ({"hidden_size": None}, "mistypes"),
+        ({"vocab_size": 100}, "265 tokens, its embedding 100 rows"),
     ],
 )
 def test_a_folder_of_another_kind_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
