@@ -10,7 +10,7 @@ from gateway.errors import ApiError, UpstreamError
 from gateway.http.asgi import JSON, ClientGone, Headers, Receive, Scope, Send, header_value, read_body, send_whole
 from gateway.http.edge import Trace, bearer_digest, new_id
 from gateway.http.relay import CLIENT_GONE, Relay
-from gateway.http.reply import cors, first_headers
+from gateway.http.reply import cors, first_headers, id_headers
 from gateway.pipeline import Pipeline, Served
 from gateway.protocols.dialect import Dialect
 from gateway.protocols.openai_chat import error_body
@@ -18,6 +18,7 @@ from gateway.settings import LimitSettings
 from gateway.telemetry.metrics import Metrics
 from policies.controls import ControlError, read_controls
 from policies.strict_json import StrictJsonError, loads
+from policies.types import Json
 from policies.types import token_counts
 
 
@@ -66,7 +67,7 @@ class ChatSurface:
         try:
             body = loads(raw)
             request = self._dialect.read(body, headers, self._limits.max_n)
-            controls = read_controls(headers, body)
+            controls = read_controls(headers, _with_user(body, request.body))
         except StrictJsonError as error:
             raise ApiError(400, f"Bad request body: {error}.", code="invalid_json") from None
         except ControlError as error:
@@ -91,7 +92,7 @@ class ChatSurface:
         self, send: Send, trace: Trace, status: int, body: Mapping[str, object], extra: Mapping[str, str]
     ) -> None:
         trace.status = status
-        headers: Headers = [JSON, (b"x-request-id", trace.request_id.encode()), *cors(trace.origin)]
+        headers: Headers = [JSON, *id_headers(trace.request_id), *cors(trace.origin)]
         headers.extend((name.lower().encode(), header_value(value)) for name, value in extra.items())
         await send_whole(send, status, headers, self._dialect.error(status, body, trace.request_id))
 
@@ -121,3 +122,8 @@ class ChatSurface:
             prompt_tokens=prompt,
             completion_tokens=completion,
         )
+
+
+def _with_user(body: Json, neutral: Json) -> Json:
+    """The body as sent, with the user under the neutral name, wherever the protocol has it."""
+    return {**body, "user": neutral["user"]} if "user" in neutral and "user" not in body else body

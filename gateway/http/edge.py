@@ -9,6 +9,7 @@ from gateway.pipeline import unauthorised
 from policies.types import Json
 
 _MAX_KEY_CHARS = 512
+_CREDENTIALS = (b"x-api-key", b"authorization")
 
 
 @dataclass(slots=True)
@@ -32,18 +33,18 @@ class Trace:
 
 
 def bearer_digest(headers: Headers) -> bytes:
-    """SHA-256 of the bearer key.
+    """SHA-256 of the key: that of `x-api-key` when there is one, else the bearer key.
 
     Raises:
         ApiError: 401 when there is none or it cannot be one.
     """
-    for name, value in headers:
-        if name == b"authorization":
-            scheme, _, key = value.partition(b" ")
-            key = key.strip()
-            if scheme.lower() == b"bearer" and 0 < len(key) <= _MAX_KEY_CHARS:
-                return hashlib.sha256(key).digest()
-            break
+    named = {name: value for name, value in reversed(headers) if name in _CREDENTIALS}
+    key = named.get(b"x-api-key", b"").strip()
+    if not key:
+        scheme, _, bearer = named.get(b"authorization", b"").partition(b" ")
+        key = bearer.strip() if scheme.lower() == b"bearer" else b""
+    if 0 < len(key) <= _MAX_KEY_CHARS:
+        return hashlib.sha256(key).digest()
     raise unauthorised()
 
 

@@ -35,9 +35,14 @@ def first_headers(request_id: str, *, stream: bool) -> Headers:
     """Headers of every answer of a model surface."""
     start = list(_SSE) if stream else [JSON]
     start.append(_OUTWARD_STREAM if stream else _OUTWARD_CACHE)
-    label = request_id.encode()
-    start.append((b"x-request-id", label))
+    start.extend(id_headers(request_id))
     return start
+
+
+def id_headers(request_id: str) -> Headers:
+    """The request's id under the names that either SDK reads."""
+    label = request_id.encode()
+    return [(b"x-request-id", label), (b"request-id", label)]
 
 
 def cors(origin: bytes | None) -> Headers:

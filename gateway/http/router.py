@@ -11,13 +11,11 @@ from gateway.http.asgi import (
     Receive,
     Scope,
     Send,
-    header_value,
     send_empty,
     send_whole,
 )
-from gateway.http.edge import new_id
+from gateway.http.native import send_error
 from gateway.http.reply import cors
-from gateway.protocols.openai_chat import error_body, error_bytes
 from gateway.telemetry.metrics import Metrics
 
 _PREFLIGHT: Headers = [
@@ -63,13 +61,13 @@ class Router:
         try:
             await self._dispatch(scope, receive, watched)
         except (ApiError, UpstreamError) as error:
-            await _send_error(scope, send, error)
+            await send_error(scope, send, error)
         except Exception as error:  # noqa: BLE001  (the edge: recorded, and the client gets a native error)
             self._metrics.fault("gateway", type(error).__name__)
             self._log.error("fault", part="gateway", error=type(error).__name__, exc_info=False)
             if not started:
                 fault = ApiError(500, "The gateway failed on this request.", kind="server_error")
-                await _send_error(scope, send, fault)
+                await send_error(scope, send, fault)
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
@@ -92,10 +90,3 @@ class Router:
 
 def _origin(scope: Scope) -> bytes | None:
     return next((value for name, value in scope["headers"] if name == b"origin"), None)
-
-
-async def _send_error(scope: Scope, send: Send, error: ApiError | UpstreamError) -> None:
-    body = error_body(error) if isinstance(error, ApiError) else error.body
-    headers: Headers = [JSON, (b"x-request-id", new_id("req_").encode()), *cors(_origin(scope))]
-    headers.extend((name.lower().encode(), header_value(value)) for name, value in error.headers.items())
-    await send_whole(send, error.status, headers, error_bytes(body))

@@ -34,7 +34,6 @@ HEADERS = (
     ("user-agent", CANARY),
     ("origin", f"https://{CANARY}.example"),
     ("openai-organization", CANARY),
-    ("x-api-key", CANARY),
 )
 
 
@@ -64,6 +63,7 @@ async def provoke(it: Stand) -> None:
     await ask(it, said(CANARY), ("x-lamina-cache-mode", CANARY))
     await ask(it, said(CANARY), ("content-encoding", CANARY))
     await ask(it, said(CANARY), key=f"lam_{CANARY}")
+    await ask(it, said(CANARY), ("x-api-key", CANARY))
     await ask(it, said(CANARY), path=f"{CHAT}/{CANARY}")
     await ask(it, said(CANARY), path=f"{CHAT}?key={CANARY}")
     for path in (f"/v1/models/{CANARY}", f"/{CANARY}"):
