@@ -18,8 +18,7 @@ from gateway.settings import LimitSettings
 from gateway.telemetry.metrics import Metrics
 from policies.controls import ControlError, read_controls
 from policies.strict_json import StrictJsonError, loads
-from policies.types import Json
-from policies.types import token_counts
+from policies.types import Json, token_counts
 
 
 class ChatSurface:
