@@ -5,7 +5,7 @@ position p lives in slot `table[p // block_size] * block_size + p % block_size`.
 so that tables can share a block; a block returns to the free list with its last reference.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from engine.errors import OutOfBlocks
@@ -18,7 +18,7 @@ class BlockPool:
         self.num_blocks = num_blocks
         self.block_size = block_size
         self._references = [0] * num_blocks
-        self._free = deque(range(num_blocks))
+        self._free = list(reversed(range(num_blocks)))
 
     @property
     def num_free(self) -> int:
@@ -35,14 +35,14 @@ class BlockPool:
         return -(-num_tokens // self.block_size)
 
     def allocate(self, count: int) -> list[int]:
-        """Take blocks out of the free list, least recently freed first.
+        """Take blocks out of the free list, last freed first, so that memory never used stays untouched.
 
         Raises:
             OutOfBlocks: fewer than `count` are free; nothing was taken.
         """
         if count > len(self._free):
             raise OutOfBlocks(f"asked for {count} blocks, {len(self._free)} free")
-        blocks = [self._free.popleft() for _ in range(count)]
+        blocks = [self._free.pop() for _ in range(count)]
         for block in blocks:
             self._references[block] = 1
         return blocks
@@ -55,7 +55,7 @@ class BlockPool:
             self._references[block] += 1
 
     def release(self, blocks: Sequence[int]) -> None:
-        """Drop one reference per block, tail first, so that the tail of a chain is reused before its head."""
+        """Drop one reference per block; a chain whose blocks all become free is handed out again in its order."""
         for block in reversed(blocks):
             if self._references[block] == 0:
                 raise ValueError(f"block {block} is free already")

@@ -29,7 +29,7 @@ class HalfLinear:
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """Apply the weight."""
-        out: torch.Tensor = torch.ops.quantized.linear_dynamic_fp16(rows, self._packed)
+        out: torch.Tensor = torch.ops.quantized.linear_dynamic_fp16.default(rows, self._packed)
         return out
 
 
@@ -41,7 +41,7 @@ class FullLinear:
 
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """Apply the weight."""
-        out: torch.Tensor = torch.ops.mkldnn._linear_pointwise(  # noqa: SLF001
+        out: torch.Tensor = torch.ops.mkldnn._linear_pointwise.default(  # noqa: SLF001
             rows, self._packed, None, "none", [], ""
         )
         return out

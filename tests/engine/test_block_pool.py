@@ -45,11 +45,12 @@ def test_a_shared_block_lives_until_its_last_holder_leaves() -> None:
     pool.check([])
 
 
-def test_the_tail_of_a_chain_is_reused_before_its_head() -> None:
-    pool = BlockPool(3, 16)
+def test_used_blocks_are_used_again_before_untouched_ones() -> None:
+    pool = BlockPool(100, 16)
     chain = pool.allocate(3)
-    pool.release(chain)
-    assert pool.allocate(3) == chain[::-1]
+    for _ in range(50):
+        pool.release(chain)
+        assert pool.allocate(3) == chain
 
 
 def test_check_sees_a_lost_block() -> None:
