@@ -14,6 +14,7 @@ import uvicorn
 import uvloop
 
 from gateway.errors import LaminaError, SettingsError
+from gateway.http.bounded import BoundedProtocol
 from gateway.settings import Settings, load_resolved
 from gateway.supervisor.listener import BACKLOG
 
@@ -25,7 +26,7 @@ def server_for(app: Any, settings: Settings) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
         loop="none",
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import openai
-import uvicorn
 from pydantic import SecretStr
 
 from gateway.app import App, create_app
 from gateway.db import Database, KeyRepository, PurgeRepository, TenantRepository, bootstrap
 from gateway.invalidation.announce import RedisAnnouncer
 from gateway.settings import ModelSettings, ProviderSettings, Settings
+from gateway.worker import server_for
 from tests.servers.redis import RedisServer
 from tests.upstream import Upstream
 
@@ -66,7 +66,9 @@ class Stand:
     async def revoke(self, key_id: str) -> None:
         """Revokes a key as the command line does."""
         state = await KeyRepository(self.database).revoke(key_id, "test", time.time())
-        await RedisAnnouncer.from_settings(self.settings).announce(state.tenant_id, state.auth_seq, state.purge_seq)
+        await RedisAnnouncer.from_settings(self.settings).announce(
+            state.tenant_id, state.auth_seq, state.purge_seq
+        )
 
 
 def settings_for(home: Path, upstream: Upstream, redis_url: str, **changes: Any) -> Settings:
@@ -93,8 +95,7 @@ async def running(settings: Settings, upstream: Upstream) -> AsyncIterator[Stand
     app = create_app(settings)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    config = uvicorn.Config(app, http="httptools", log_config=None, access_log=False, lifespan="on", ws="none")
-    server = uvicorn.Server(config)
+    server = server_for(app, settings)
     with contextlib.ExitStack() as quiet:
         quiet.callback(listener.close)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
