@@ -46,8 +46,10 @@ class Connection(asyncio.Protocol):
         """Queues a command for this loop turn's write; the future has its reply.
 
         Raises:
-            StoreUnavailable: too many replies are outstanding.
+            StoreUnavailable: the connection is lost, or too many replies are outstanding.
         """
+        if not self.alive:
+            raise StoreUnavailable("connection lost")
         if len(self._pending) >= _MAX_PENDING:
             raise StoreUnavailable("too many outstanding commands")
         future: asyncio.Future[Any] = self._loop.create_future()
@@ -75,14 +77,19 @@ class Connection(asyncio.Protocol):
                     self.fail("a reply nobody asked for")
                     return
                 future, _ = self._pending.popleft()
-                if not future.done():
-                    if isinstance(reply, ReplyError):
-                        future.set_exception(reply)
-                    else:
-                        future.set_result(reply)
+                if isinstance(reply, ReplyError):
+                    self._refuse(future, reply)
+                elif not future.done():
+                    future.set_result(reply)
                 reply = self._reader.gets()
         except ReplyError:
             self.fail("a reply that is not Redis protocol")
+
+    def _refuse(self, future: asyncio.Future[Any], error: ReplyError) -> None:
+        if not future.done():
+            future.set_exception(error)
+        if str(error).startswith("READONLY"):  # a primary no more: stay, and every write is lost for ever
+            self.fail("readonly")
 
     def _overdue(self) -> None:
         self._timer = None

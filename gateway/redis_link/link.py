@@ -69,15 +69,22 @@ class RedisLink:
             StoreUnavailable: as `call`.
         """
         connection = self._connection
-        if connection is None or not connection.alive:
-            connection = await self._connect()
+        if connection is not None and connection.alive:
+            return await self._ask(connection, command)
+        due_s = asyncio.get_running_loop().time() + self._deadline_s  # one deadline for connecting and asking
+        connection = await self._connect()
+        try:
+            async with asyncio.timeout_at(due_s):
+                return await self._ask(connection, command)
+        except TimeoutError:
+            raise StoreUnavailable("timeout") from None
+
+    async def _ask(self, connection: Connection, command: tuple[str | bytes | int, ...]) -> tuple[Any, int]:
         try:
             reply = await connection.call(command)
         except ReplyError as error:
             kind = str(error).partition(" ")[0]
             self._on_fault(f"reply_{kind.lower()}")
-            if kind == "READONLY":
-                connection.fail("readonly")
             raise StoreUnavailable(f"Redis refused: {kind}") from None
         self._failures = 0
         return reply, connection.epoch
@@ -86,6 +93,9 @@ class RedisLink:
         """Queues a command now, in order before any later call on this link; None when there is no connection.
 
         The caller must look at the future, or its fault is lost.
+
+        Raises:
+            StoreUnavailable: too much is outstanding.
         """
         connection = self._connection
         if connection is None or not connection.alive:
@@ -106,7 +116,13 @@ class RedisLink:
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._dial(), name="redis-connect")
             self._connecting.add_done_callback(self._dialled)
-        return await asyncio.shield(self._connecting)
+        connecting = self._connecting
+        try:
+            return await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            if connecting.cancelled():  # by `close`, not our caller
+                raise StoreUnavailable("closed") from None
+            raise
 
     def _dialled(self, task: asyncio.Task[Connection]) -> None:
         self._connecting = None
@@ -118,12 +134,11 @@ class RedisLink:
             async with asyncio.timeout(self._deadline_s):
                 connection = await self._opened()
                 try:
-                    for reply in [connection.call(command) for command in self._target.greeting()]:
-                        await reply
+                    await asyncio.gather(*[connection.call(command) for command in self._target.greeting()])
                 except (ReplyError, StoreUnavailable, asyncio.CancelledError):
                     connection.fail("greeting")
                     raise
-        except (OSError, TimeoutError, ReplyError, StoreUnavailable) as error:
+        except (OSError, TimeoutError, UnicodeError, ReplyError, StoreUnavailable) as error:
             slow = isinstance(error, TimeoutError) or str(error) == "timeout"
             reason = "timeout" if slow else "connect"
             self._failed(reason)
