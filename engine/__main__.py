@@ -19,8 +19,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the server; 0 after a clean stop, 2 when the model, an option or the address is bad."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    address = Address(options.socket, options.host, options.port)
     try:
+        address = Address(options.socket, options.host, options.port)
         start(_spec(options), address, options.drain)
     except EngineError as error:
         sys.stderr.write(f"engine: {error}\n")

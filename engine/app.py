@@ -1,12 +1,10 @@
 """The engine's HTTP surface: a raw ASGI application."""
 
 import asyncio
-import time
 import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 import orjson
 
@@ -39,11 +37,15 @@ class App:
     """Routes requests to the worker; the lifespan starts and stops its thread.
 
     A client that hangs up, streaming or not, aborts its sequences.
+
+    Attributes:
+        clock: seconds since the epoch.
     """
 
     model: ServedModel
     worker: Worker
     metrics: Metrics
+    clock: Callable[[], float]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection scope."""
@@ -65,7 +67,7 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path, method = unquote(scope["path"]), scope["method"]
+        path, method = scope["path"], scope["method"]
         if path == "/v1/chat/completions":
             _allow(method, "POST")
             await self._chat(receive, send)
@@ -118,7 +120,7 @@ class App:
     def _reply(self, call: ChatCall, prompt_tokens: int) -> ChatReply:
         return ChatReply(
             reply_id=f"chatcmpl-{uuid.uuid4().hex}",
-            created=int(time.time()),
+            created=int(self.clock()),
             model=self.model.name,
             prompt_tokens=prompt_tokens,
             logprobs=call.params.top_logprobs is not None,

@@ -8,6 +8,8 @@ from engine.errors import EngineError
 WEIGHT_FORMATS = ("fp16", "fp32")
 """The names in `engine.kernels.LINEARS`."""
 
+_LAST_PORT = 65535
+
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
@@ -30,7 +32,7 @@ class EngineConfig:
     max_running: int = 16
     max_waiting: int = 256
     chunk_tokens: int = 128
-    step_tokens: int = 256
+    step_tokens: int = 192
     default_max_tokens: int = 512
     weights: str = "fp16"
 
@@ -66,6 +68,11 @@ class EngineSpec:
     threads: int
     config: EngineConfig
 
+    def __post_init__(self) -> None:
+        """Refuse what torch would crash on."""
+        if self.threads < 1:
+            raise EngineError("threads must be at least 1")
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
@@ -74,3 +81,8 @@ class Address:
     path: Path | None
     host: str
     port: int
+
+    def __post_init__(self) -> None:
+        """Refuse ports that do not exist."""
+        if not 0 <= self.port <= _LAST_PORT:
+            raise EngineError(f"port must be between 0 and {_LAST_PORT}")

@@ -48,10 +48,16 @@ def listening(address: Address) -> Iterator[socket.socket]:
 
 def serve(app: App, listener: socket.socket, drain_s: float) -> None:
     """Serve until SIGTERM or SIGINT, then finish open requests for at most `drain_s` seconds."""
-    # uvicorn raises the signal again when it is done; that must not cut our own clean-up short.
-    signal.signal(signal.SIGTERM, _ignore)
-    signal.signal(signal.SIGINT, _ignore)
-    uvicorn.Server(http_config(app, drain_s)).run(sockets=[listener])
+    server = uvicorn.Server(http_config(app, drain_s))
+
+    def stop(signum: int, frame: FrameType | None) -> None:  # noqa: ARG001  (the signal module's shape)
+        server.should_exit = True
+
+    # Before uvicorn's own handlers are in place, and after, when it raises the signal again: that must not cut
+    # our clean-up short.
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    server.run(sockets=[listener])
 
 
 def http_config(app: App, drain_s: float) -> uvicorn.Config:
@@ -67,10 +73,6 @@ def http_config(app: App, drain_s: float) -> uvicorn.Config:
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=max(1, round(drain_s)),
     )
-
-
-def _ignore(signum: int, frame: FrameType | None) -> None:
-    """Do nothing."""
 
 
 def _remove_stale(path: Path) -> None:

@@ -58,4 +58,4 @@ def assemble(spec: EngineSpec, checkpoint: Checkpoint, runner: StepRunner) -> Ap
         default_max_tokens=config.default_max_tokens,
         created=int(time.time()),
     )
-    return App(served, worker, metrics)
+    return App(served, worker, metrics, time.time)

@@ -76,6 +76,7 @@ def test_a_drain_is_bounded(tmp_path: Path, socket_path: Path) -> None:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=20)
             assert time.monotonic() - asked < 8
+            assert process.returncode == 0
         client.close()
 
 
@@ -85,6 +86,7 @@ def test_a_drain_is_bounded(tmp_path: Path, socket_path: Path) -> None:
         (["--model", "/no/such/model.gguf"], "no model at /no/such/model.gguf"),
         (["--model", __file__], "is not a readable GGUF file"),
         (["--kv-tokens", "3"], "at least one block"),
+        (["--threads", "-1"], "threads must be at least 1"),
     ],
 )
 def test_what_cannot_start_says_so_in_one_line(arguments: list[str], message: str, socket_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""What operators see is what the page says, and it moves."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.events import FinishReason
+from engine.metrics import Metrics
+from engine.sampling import SamplingParams
+from tests.engine import tiny
+
+PAGE = (Path(__file__).parents[2] / "docs" / "engine.md").read_text("utf-8").partition("## Metrics")[2]
+
+
+def exposed(metrics: Metrics) -> dict[str, float]:
+    lines = metrics.exposition().decode().splitlines()
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+
+
+def test_the_page_names_every_metric() -> None:
+    metrics = Metrics()
+    metrics.refused(429)
+    families = {family.name for family in metrics.registry.collect()}
+    missing = {name for name in families if f"_{name.removeprefix('lamina_engine_')}" not in PAGE}
+    assert missing == set()
+
+
+def test_a_sequence_is_counted_from_arrival_to_end() -> None:
+    metrics = Metrics()
+    sequence = tiny.new_sequence(0, (5, 6, 7), SamplingParams(max_tokens=2))
+    sequence.admitted_s = 0.5
+    metrics.admitted(sequence)
+    sequence.first_token_s = 2.0
+    metrics.token(sequence, None)
+    metrics.token(sequence, 0.25)
+    metrics.finished(sequence, FinishReason.LENGTH)
+    metrics.finished(sequence, FinishReason.ABORT)
+    metrics.stepped(preempted=2, failed=True)
+    found = exposed(metrics)
+    expected = {
+        "prompt_tokens_total": 3,
+        "generation_tokens_total": 2,
+        "queue_time_seconds_sum": 0.5,
+        "time_to_first_token_seconds_sum": 2.0,
+        "time_to_first_token_seconds_count": 1,
+        "time_per_output_token_seconds_sum": 0.25,
+        'finished_total{reason="length"}': 1,
+        'finished_total{reason="abort"}': 1,
+        'finished_total{reason="stop"}': 0,
+        "aborted_total": 1,
+        "preemptions_total": 2,
+        "failed_steps_total": 1,
+    }
+    assert {name: found[f"lamina_engine_{name}"] for name in expected} == pytest.approx(expected)
