@@ -1,4 +1,4 @@
-"""No text of an Anthropic request is dropped in translation, but for the fields that are documented to be left out."""
+"""No text of an Anthropic request is dropped in translation, but for what is documented to be left out."""
 
 import random
 from typing import Any
