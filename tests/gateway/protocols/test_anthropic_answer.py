@@ -206,6 +206,11 @@ LIVE: dict[str, list[Json]] = {
         {"tool_calls": [call(None, "", "walk")]},
         {"tool_calls": [call(None, "{}", "walk")]},
     ],
+    "white space after a call": [
+        {"tool_calls": [call(0, "{}", "look")]},
+        {"tool_calls": [call(1, "{}", "walk")]},
+        {"tool_calls": [call(0, " ")]},
+    ],
     "reasoning": [{"reasoning_content": "Two "}, {"reasoning_content": "and two."}, {"content": "Four."}],
     "signed thinking": [
         {"thinking_blocks": [{"type": "thinking", "thinking": "Two "}], "reasoning_content": "Two "},
