@@ -77,6 +77,7 @@ class RedisLink:
             async with asyncio.timeout_at(due_s):
                 return await self._ask(connection, command)
         except TimeoutError:
+            self._on_fault("timeout")
             raise StoreUnavailable("timeout") from None
 
     async def _ask(self, connection: Connection, command: tuple[str | bytes | int, ...]) -> tuple[Any, int]:

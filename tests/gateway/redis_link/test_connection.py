@@ -177,10 +177,12 @@ async def test_swallowed_replies_are_refused_within_the_deadline(connect: Connec
 
 async def test_connecting_and_asking_share_one_deadline(connect: Connect, proxy: Proxy) -> None:
     proxy.toxics = Toxics(delay_s=0.3)
-    link = connect(proxy.url, deadline_s=0.4).link
+    linked = connect(proxy.url, deadline_s=0.4)
+    link = linked.link
     began = time.perf_counter()
     with pytest.raises(StoreUnavailable, match="timeout"):
         await link.call("PING")
+    assert linked.faults == ["timeout"]
     assert 0.4 <= time.perf_counter() - began < 0.55
     proxy.toxics.delay_s = 0.0
     assert await link.call("ECHO", "next") == b"next"
