@@ -8,6 +8,7 @@ from engine.app import App
 from engine.block_pool import BlockPool
 from engine.config import EngineSpec
 from engine.core import Core, CoreParts, StepRunner
+from engine.errors import ModelError
 from engine.loader import Checkpoint, open_checkpoint
 from engine.metrics import Metrics
 from engine.models import model_class
@@ -26,9 +27,13 @@ def build_app(spec: EngineSpec) -> App:
     torch.set_num_threads(spec.threads)
     checkpoint = open_checkpoint(spec.model)
     family = model_class(checkpoint.config.family)
-    with torch.inference_mode():
-        model = family.build(checkpoint.config, checkpoint.weights, spec.config.weights)
-        runner = Runner(model, spec.config)
+    try:
+        with torch.inference_mode():
+            model = family.build(checkpoint.config, checkpoint.weights, spec.config.weights)
+            runner = Runner(model, spec.config)
+    except RuntimeError as error:
+        reason = str(error).partition("\n")[0]
+        raise ModelError(f"{spec.model} does not fit this machine as {spec.config.weights}: {reason}") from error
     return assemble(spec, checkpoint, runner)
 
 

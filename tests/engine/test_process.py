@@ -87,6 +87,7 @@ def test_a_drain_is_bounded(tmp_path: Path, socket_path: Path) -> None:
         (["--model", __file__], "is not a readable GGUF file"),
         (["--kv-tokens", "3"], "at least one block"),
         (["--threads", "-1"], "threads must be at least 1"),
+        (["--kv-tokens", str(10**12)], "does not fit this machine"),
     ],
 )
 def test_what_cannot_start_says_so_in_one_line(arguments: list[str], message: str, socket_path: Path) -> None:
