@@ -13,8 +13,8 @@ import click
 import uvicorn
 import uvloop
 
+from gateway.bounded import BoundedProtocol
 from gateway.errors import LaminaError, SettingsError
-from gateway.http.bounded import BoundedProtocol
 from gateway.settings import Settings, load_resolved
 from gateway.supervisor.listener import BACKLOG
 

@@ -39,7 +39,8 @@ ROOMS: dict[str, set[str]] = {
     "wiring": COMMON | WALK | BELOW_WALK | {"http", "redis_link"},
     "app": {"http", "settings", "wiring"},
     "supervisor": COMMON | {"db", "providers", "redis_link", "telemetry"},
-    "worker": {"errors", "settings", "supervisor"},
+    "bounded": set(),
+    "worker": {"bounded", "errors", "settings", "supervisor"},
     "cli": COMMON | {"db", "invalidation", "supervisor", "telemetry"},
     "__main__": {"cli", "errors"},
 }
@@ -58,13 +59,13 @@ DOORS: dict[str, tuple[str, ...]] = {
     "hiredis": ("gateway.redis_link", "bench"),
     "aiohttp": ("gateway.providers", "bench"),
     "prometheus_client": ("gateway.telemetry", "engine.metrics"),
-    "uvicorn": ("gateway.worker", "engine", "bench"),
+    "uvicorn": ("gateway.worker", "gateway.bounded", "engine", "bench"),
     "click": ("gateway.cli", "gateway.worker"),
     "rich": ("gateway.cli",),
 }
 """The only rooms that may import each heavy package."""
 
-PURE_CODECS = {"orjson"}
+PURE_CODECS = {"msgspec", "orjson"}
 """Libraries without I/O that policies may use; the C encoder is what makes a key cheap."""
 
 FORBIDDEN = {"pickle", "cPickle", "joblib", "dill", "cloudpickle", "shelve", "marshal"}

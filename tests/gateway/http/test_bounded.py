@@ -7,7 +7,7 @@ import time
 import orjson
 import pytest
 
-from gateway.http import bounded
+from gateway import bounded
 from tests.gateway.http.wire import CHAT, Line, Reply, ask, chat_request, fetch, line, message, said
 from tests.gateway.stand import KEY, Stand
 
