@@ -91,6 +91,11 @@ def test_controls_of_the_cache_do_not_reach_the_model(dialect: Dialect) -> None:
     assert dialect.read(LEAST | controls, (), 1).body == dialect.read(LEAST, (), 1).body
 
 
+def test_headers_of_no_version_change_nothing(dialect: Dialect) -> None:
+    noise = [(b"anthropic-beta", b"x"), (b"openai-organization", b"x"), (b"x-api-key", b"x"), (b"accept", b"x")]
+    assert dialect.read(LEAST, noise, 1) == dialect.read(LEAST, (), 1)
+
+
 def test_unknown_fields_are_kept(dialect: Dialect) -> None:
     assert dialect.read(LEAST | {"unheard_of": [1, None]}, (), 1).body["unheard_of"] == [1, None]
 
