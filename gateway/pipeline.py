@@ -14,18 +14,20 @@ from gateway.errors import ApiError, DatabaseUnavailable, StoreUnavailable
 from gateway.flights import Flights, Passenger
 from gateway.forward import Forwarder, Job
 from gateway.invalidation.replica import Replicas, TenantReplica
-from gateway.layers.entry import Entry, EntryError, Sealer
+from gateway.layers.entry import EntryError, Sealer
 from gateway.layers.exact import ExactLayer, Found
+from gateway.layers.opened import Opened, OpenedEntries
 from gateway.routes import Route, Routes
 from gateway.settings import CacheSettings
 from gateway.telemetry.metrics import Metrics
-from policies.controls import Controls, partitioning_only
-from policies.decide import Bypass, Hit, Life, Lookup, Miss, Stale, judge, route
-from policies.keys import CacheKey, KeySpace, Namespace, Scope, canonical_request, merge_versions
-from policies.types import ChatRequest, ChatResponse, Principal, token_counts
+from policies.controls import NO_CONTROLS, Controls, partitioning_only
+from policies.decide import Bypass, Hit, Lookup, Miss, Stale, judge, route
+from policies.keys import CacheKey, KeySpace, Namespace, canonical_request, merge_versions
+from policies.types import ChatResponse, Principal, token_counts
 
 _MAX_KEYSPACES = 4096
-_TENANT_SCOPE = Scope()
+_MAX_KEYS_A_BODY = 16
+_RESULTS = {Hit: "hit", Stale: "stale", Miss: "miss"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class Pipeline:
 
     def __init__(self, rooms: Rooms) -> None:
         self._rooms = rooms
-        self._keyspaces: dict[Any, KeySpace] = {}
+        self._keyspaces: dict[tuple[Any, ...], KeySpace] = {}
+        self._opened = OpenedEntries(rooms.sealer)
 
     async def authenticate(self, key_digest: bytes) -> Principal:
         """Who owns this key, as of now.
@@ -107,12 +110,12 @@ class Pipeline:
             raise _no_such_model(asked.request.model)
         controls = self._honoured(asked.controls)
         plan = route(asked.request.body, controls, target.mode)
-        key = None if isinstance(plan, Bypass) else self._key(replica.tenant_id, target, asked.request, controls)
+        key = None if isinstance(plan, Bypass) else self._key(replica.tenant_id, target, asked, controls)
         begun = time.perf_counter()
         found = await self._look_up(replica, key)
         principal = self._principal(replica, asked.key_digest)
         decision: Bypass | Hit | Stale | Miss
-        entry = None
+        entry: Opened | None = None
         if isinstance(plan, Bypass) or key is None:
             decision = plan if isinstance(plan, Bypass) else Bypass("off")
         else:
@@ -120,7 +123,7 @@ class Pipeline:
         if isinstance(decision, Hit | Stale) and entry is not None and key is not None:
             if isinstance(decision, Stale) and not controls.only_if_cached and not controls.no_write:
                 self._refresh_behind(asked, replica, target, key, controls)
-            return Served(principal, target, key, decision, entry.response(), entry.answer[0])
+            return Served(principal, target, key, decision, entry.response, entry.response.id)
         assert isinstance(decision, Bypass | Miss)  # noqa: S101  (narrowing: a hit has an entry)
         if controls.only_if_cached:
             raise _only_if_cached()
@@ -186,7 +189,7 @@ class Pipeline:
         plan: Lookup,
         controls: Controls,
         found: Found | None,
-    ) -> tuple[Hit | Stale | Miss, Entry | None]:
+    ) -> tuple[Hit | Stale | Miss, Opened | None]:
         rooms = self._rooms
         replica, key, begun = asked_at
         if found is None:
@@ -195,28 +198,29 @@ class Pipeline:
             rooms.metrics.lookup("exact", "miss", "request", 0.0)
             return Miss("request"), None
         entry, decision = self._judged(replica, key, controls, found)
-        result = {Hit: "hit", Stale: "stale", Miss: "miss"}[type(decision)]
+        result = _RESULTS[type(decision)]
         if not plan.serve:
             result = f"would_{result}"
             if not isinstance(decision, Miss):
-                rooms.metrics.would_save("exact", *token_counts(entry.answer[3] if entry else None))
+                rooms.metrics.would_save("exact", *token_counts(entry.response.usage if entry else None))
                 decision = Miss("observe")
         rooms.metrics.lookup("exact", result, decision.reason, time.perf_counter() - begun)
         return decision, entry
 
     def _judged(
         self, replica: TenantReplica, key: CacheKey, controls: Controls, found: Found
-    ) -> tuple[Entry | None, Hit | Stale | Miss]:
+    ) -> tuple[Opened | None, Hit | Stale | Miss]:
         if found.value is None:
             return None, Miss("absent")
         try:
-            entry = self._rooms.sealer.open(found.value, replica.tenant_id, key.digest)
+            opened = self._opened.open(found.value, replica.tenant_id, key.digest)
         except EntryError as error:
             self._rooms.metrics.fault("exact", f"entry_{error.reason}")
             return None, Miss("corrupt")
-        purged = replica.purges.verdict(entry.made(), entry.as_of)
-        life = Life(entry.created_s, entry.ttl_s)
-        return entry, judge(life, purged, controls, self._rooms.now_s())
+        purged = None
+        if not replica.purges.nothing_since(opened.entry.as_of):
+            purged = replica.purges.verdict(opened.entry.made(), opened.entry.as_of)
+        return opened, judge(opened.life, purged, controls, self._rooms.now_s())
 
     def _refresh_behind(
         self, asked: Asked, replica: TenantReplica, target: Route, key: CacheKey, controls: Controls
@@ -238,19 +242,32 @@ class Pipeline:
             return replace(controls, no_read=False, max_age_s=controls.max_age_s or None)
         return controls
 
-    def _key(self, tenant_id: str, target: Route, request: ChatRequest, controls: Controls) -> CacheKey:
+    def _key(self, tenant_id: str, target: Route, asked: Asked, controls: Controls) -> CacheKey:
         model = target.primary.effective_model
-        named = (tenant_id, model, target.versions, controls.scope, controls.partition, controls.versions)
+        named: tuple[Any, ...] = (tenant_id, model, target.versions)
+        if controls is not NO_CONTROLS:
+            named += (controls.scope, controls.partition, controls.versions)
+        if controls.caller_key is not None:
+            return self._keyspace(named, target, controls).of_caller(controls.caller_key)
+        key = asked.keys.get(named)
+        if key is None:
+            canonical = canonical_request(asked.request.body, self._rooms.cache.ignored_fields)
+            key = self._keyspace(named, target, controls).of_request(canonical)
+            if len(asked.keys) >= _MAX_KEYS_A_BODY:
+                asked.keys.clear()
+            asked.keys[named] = key
+        return key
+
+    def _keyspace(self, named: tuple[Any, ...], target: Route, controls: Controls) -> KeySpace:
         space = self._keyspaces.get(named)
         if space is None:
             if len(self._keyspaces) >= _MAX_KEYSPACES:
                 self._keyspaces.clear()
             versions = merge_versions(dict(target.versions), dict(controls.versions))
+            tenant_id, model = named[:2]
             namespace = Namespace(tenant_id, "chat", model, controls.scope, controls.partition, versions)
             space = self._keyspaces[named] = KeySpace(namespace)
-        if controls.caller_key is not None:
-            return space.of_caller(controls.caller_key)
-        return space.of_request(canonical_request(request.body, self._rooms.cache.ignored_fields))
+        return space
 
 
 def unauthorised() -> ApiError:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from gateway.settings import Mode, ModelSettings, Settings
 from policies.keys import merge_versions
@@ -10,7 +11,7 @@ ENGINE = "engine"
 _ANY = "*"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Target:
     """One model at one provider; `label` names it in metrics and headers."""
 
@@ -18,7 +19,7 @@ class Target:
     upstream_model: str
     label: str
 
-    @property
+    @cached_property
     def effective_model(self) -> str:
         """What a key and a purge call the model: provider and the provider's own name for it."""
         return f"{self.provider}/{self.upstream_model}"

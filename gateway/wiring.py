@@ -72,7 +72,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         SettingsError: a URL or provider kind is bad.
     """
     settings = with_home_services(settings)
-    metrics = Metrics()
+    metrics = Metrics(asyncio.get_running_loop().call_later)
     log = make_logger(settings.log_level, os.getpid())
     background: set[asyncio.Task[None]] = set()
     link = _link(settings, metrics)

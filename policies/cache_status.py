@@ -1,7 +1,8 @@
 """How an answer's origin is told: `Cache-Status` (RFC 9211), and one plain word for people and dashboards."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from policies.decide import Bypass, Hit, Miss, Stale
 
@@ -12,8 +13,7 @@ Word = Literal["HIT", "STALE", "MISS", "REFRESH", "BYPASS", "OFF"]
 _STALE_MISSES = frozenset({"expired", "max_age", "min_fresh", "soft_purged"})
 
 
-@dataclass(frozen=True, slots=True)
-class CacheStatus:
+class CacheStatus(msgspec.Struct, frozen=True):
     """The header's value and the word, without what is only known when the answer is whole."""
 
     word: Word

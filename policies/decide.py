@@ -5,21 +5,21 @@ Bypass | Lookup → Hit | Stale | Miss → Store | Discard. No I/O, no clock: `n
 
 from dataclasses import dataclass
 
+import msgspec
+
 from policies.controls import Controls
 from policies.gate import refuse_write
 from policies.purges import PurgeMode
 from policies.types import ChatResponse, Json
 
 
-@dataclass(frozen=True, slots=True)
-class Bypass:
+class Bypass(msgspec.Struct, frozen=True):
     """No layer is asked; the model answers and nothing is stored."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(msgspec.Struct, frozen=True):
     """Layers may be asked.
 
     Attributes:
@@ -32,16 +32,14 @@ class Lookup:
     write: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Life:
+class Life(msgspec.Struct, frozen=True):
     """When an entry was made and how long it lives, in seconds."""
 
     created_s: float
     ttl_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(msgspec.Struct, frozen=True):
     """Serve the entry; `age_s` since it was made, `ttl_s` left."""
 
     age_s: float
@@ -49,8 +47,7 @@ class Hit:
     reason: str = "exact"
 
 
-@dataclass(frozen=True, slots=True)
-class Stale:
+class Stale(msgspec.Struct, frozen=True):
     """Serve the entry past its life, or softly purged, since the client accepts that; `ttl_s` is at most 0."""
 
     age_s: float
@@ -58,22 +55,19 @@ class Stale:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(msgspec.Struct, frozen=True):
     """Ask the model; the reason says why no entry was served."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(msgspec.Struct, frozen=True):
     """Write the answer; it lives `ttl_s`."""
 
     ttl_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Discard:
+class Discard(msgspec.Struct, frozen=True):
     """Do not write the answer."""
 
     reason: str

@@ -65,6 +65,10 @@ class PurgeIndex:
                 self._latest[scope] = row.seq
         self.seq = max(self.seq, head)
 
+    def nothing_since(self, as_of: int) -> bool:
+        """Whether no purge at all is later than `as_of`."""
+        return as_of >= self.seq
+
     def verdict(self, made: Made, as_of: int) -> PurgeMode | None:
         """`hard` when the entry is dead, `soft` when it is stale, None when no later purge names it."""
         if as_of >= self.seq or not self._latest:

@@ -1,23 +1,22 @@
 """The nouns that flow between rooms: who asks, what is asked, what was answered."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 Json = dict[str, Any]
 """A JSON object after strict parsing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(msgspec.Struct, frozen=True):
     """Who asks, as the credential alone says."""
 
     tenant_id: str
     key_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
+class ChatRequest(msgspec.Struct, frozen=True):
     """A chat request in neutral form; wire names of other protocols stop before it.
 
     Attributes:
@@ -33,8 +32,7 @@ class ChatRequest:
     include_usage: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """One finished answer.
 
     Attributes:
@@ -51,11 +49,10 @@ class Choice:
     finish_reason: str | None
     logprobs: Json | None = None
     pieces: tuple[int, ...] = ()
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ChatResponse:
+class ChatResponse(msgspec.Struct, frozen=True):
     """A whole answer in neutral form.
 
     Attributes:
@@ -72,7 +69,7 @@ class ChatResponse:
     model: str
     choices: tuple[Choice, ...]
     usage: Json | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 def token_counts(usage: Json | None) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from gateway.asked import Asked
 from gateway.errors import ApiError, UpstreamError
 from gateway.http.asgi import JSON, ClientGone, Headers, Receive, Scope, Send, header_value, read_body, send_whole
 from gateway.http.edge import Trace, bearer_digest, new_id
+from gateway.http.parsed import Parsed, ParsedBodies
 from gateway.http.relay import CLIENT_GONE, Relay
 from gateway.http.reply import cors, first_headers, id_headers
 from gateway.pipeline import Pipeline, Served
@@ -40,6 +41,7 @@ class ChatSurface:
         self._limits = limits
         self._metrics = metrics
         self._log = log
+        self._bodies = ParsedBodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request and records it, whatever happens."""
@@ -63,16 +65,14 @@ class ChatSurface:
         digest = bearer_digest(headers)
         await self._pipeline.recognise(digest)  # strangers get no byte unpacked or parsed
         raw = await read_body(receive, headers, self._limits.body_bytes, self._limits.receive_s)
+        parsed = self._parse(raw, headers)
+        request = parsed.request
         try:
-            body = loads(raw)
-            request = self._dialect.read(body, headers, self._limits.max_n)
-            controls = read_controls(headers, _with_user(body, request.body))
-        except StrictJsonError as error:
-            raise ApiError(400, f"Bad request body: {error}.", code="invalid_json") from None
+            controls = read_controls(headers, parsed.body)
         except ControlError as error:
             raise ApiError(400, f"Bad cache control: {error}.", code="invalid_cache_control") from None
         trace.stream = request.stream
-        outcome = await self._pipeline.answer(Asked(digest, request, controls, trace.request_id))
+        outcome = await self._pipeline.answer(Asked(digest, request, controls, trace.request_id, parsed.keys))
         trace.tenant_id, trace.key_id = outcome.principal.tenant_id, outcome.principal.key_id
         trace.model = outcome.route.name
         trace.reason = outcome.decision.reason
@@ -86,6 +86,20 @@ class ChatSurface:
             await relay.live(outcome, receive)
         finally:
             outcome.passenger.leave()
+
+    def _parse(self, raw: bytes, headers: Headers) -> Parsed:
+        read_with = self._dialect.read_with
+        named = (raw, *(value for name, value in headers if name in read_with)) if read_with else (raw,)
+        parsed = self._bodies.get(named)
+        if parsed is None:
+            try:
+                body = loads(raw)
+            except StrictJsonError as error:
+                raise ApiError(400, f"Bad request body: {error}.", code="invalid_json") from None
+            request = self._dialect.read(body, headers, self._limits.max_n)
+            parsed = Parsed(_with_user(body, request.body), request)
+            self._bodies.put(named, parsed)
+        return parsed
 
     async def _send_error(
         self, send: Send, trace: Trace, status: int, body: Mapping[str, object], extra: Mapping[str, str]

@@ -9,7 +9,6 @@ from gateway.pipeline import unauthorised
 from policies.types import Json
 
 _MAX_KEY_CHARS = 512
-_CREDENTIALS = (b"x-api-key", b"authorization")
 
 
 @dataclass(slots=True)
@@ -38,11 +37,14 @@ def bearer_digest(headers: Headers) -> bytes:
     Raises:
         ApiError: 401 when there is none or it cannot be one.
     """
-    named = {name: value for name, value in reversed(headers) if name in _CREDENTIALS}
-    key = named.get(b"x-api-key", b"").strip()
-    if not key:
-        scheme, _, bearer = named.get(b"authorization", b"").partition(b" ")
-        key = bearer.strip() if scheme.lower() == b"bearer" else b""
+    key = bearer = b""
+    for name, value in headers:
+        if name == b"authorization" and not bearer:
+            bearer = value
+        elif name == b"x-api-key" and not key:
+            key = value.strip()
+    if not key and bearer[:7].lower() == b"bearer ":
+        key = bearer[7:].strip()
     if 0 < len(key) <= _MAX_KEY_CHARS:
         return hashlib.sha256(key).digest()
     raise unauthorised()

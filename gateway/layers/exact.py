@@ -1,8 +1,9 @@
 """The exact layer: whole answers in Redis; one round trip brings the tenant's sequences and the entry."""
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from gateway.errors import StoreUnavailable
 from gateway.redis_link import RedisLink
@@ -26,8 +27,7 @@ def entry_key(tenant_id: str, digest_hex: str) -> str:
     return f"lamina:{{{tenant_id}}}:e:{digest_hex}"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """One round trip's result.
 
     Attributes:

@@ -18,6 +18,7 @@ class AnthropicMessages:
 
     id_prefix = "msg_"
     keeps_stream_ids = False
+    read_with = (b"anthropic-version",)
 
     def read(self, body: Any, headers: RawHeaders, max_n: int) -> ChatRequest:
         """See Dialect; this protocol has one answer."""

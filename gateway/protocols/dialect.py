@@ -39,10 +39,12 @@ class Dialect(Protocol):
         id_prefix: of the ids of answers.
         keeps_stream_ids: whether a model's stream may go out under the id that its server gave it; else every
             stream gets one of ours, for the upstream's own would look foreign.
+        read_with: names of the headers that `read` looks at, besides the body.
     """
 
     id_prefix: str
     keeps_stream_ids: bool
+    read_with: tuple[bytes, ...]
 
     def read(self, body: Any, headers: RawHeaders, max_n: int) -> ChatRequest:
         """The neutral request of a strictly parsed body.

@@ -76,6 +76,7 @@ class OpenAIChat:
 
     id_prefix = "chatcmpl-"
     keeps_stream_ids = True
+    read_with = ()
 
     def read(self, body: Any, headers: RawHeaders, max_n: int) -> ChatRequest:
         """See Dialect."""

@@ -4,6 +4,7 @@ Labels come from closed sets: layers, results and reasons of `policies`, model n
 a request's text.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,28 @@ _FAST_S = (0.0002, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1
 _SLOW_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+FLUSH_S = 0.05
+"""How old another worker's figures may be when one is asked."""
+
+Later = Callable[[float, Callable[[], None]], object]
 
 
 class Metrics:
     """Counters by name; label children are kept, since looking one up costs more than counting.
 
+    Args:
+        later: `loop.call_later`; given, figures are written to the shared folder once in FLUSH_S and at each
+            exposition, since a write costs more than the addition.
+
     Workers share a folder when PROMETHEUS_MULTIPROC_DIR was set before this process began; the client library
     alone reads that variable.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, later: Later | None = None) -> None:
+        self._later = later
+        self._waiting = False
+        self._counts: dict[Any, float] = {}
+        self._observed: list[tuple[Any, float]] = []
         self.registry = CollectorRegistry()
         self._children: dict[tuple[int, tuple[str, ...]], Any] = {}
         self._requests = self._counter("requests", "Requests answered", "route", "status", "stream")
@@ -61,49 +74,78 @@ class Metrics:
             child = self._children[key] = metric.labels(*labels)
         return child
 
+    def _scheduled(self) -> None:
+        if not self._waiting and self._later is not None:
+            self._waiting = True
+            self._later(FLUSH_S, self.flush)
+
+    def _add(self, child: Any, amount: float = 1.0) -> None:
+        if self._later is None:
+            child.inc(amount)
+            return
+        self._scheduled()
+        self._counts[child] = self._counts.get(child, 0.0) + amount
+
+    def _observe(self, child: Any, value: float) -> None:
+        if self._later is None:
+            child.observe(value)
+            return
+        self._scheduled()
+        self._observed.append((child, value))
+
+    def flush(self) -> None:
+        """Writes what was added since the last time."""
+        self._waiting = False
+        counts, self._counts = self._counts, {}
+        observed, self._observed = self._observed, []
+        for child, amount in counts.items():
+            child.inc(amount)
+        for child, value in observed:
+            child.observe(value)
+
     def request(self, route: str, status: int, source: str, latency_s: float, *, stream: bool) -> None:
         """A request was answered; `source` is the layer, or `model`, `none`."""
-        self._child(self._requests, route, str(status), "true" if stream else "false").inc()
-        self._child(self._request_s, route, source).observe(latency_s)
+        self._add(self._child(self._requests, route, str(status), "true" if stream else "false"))
+        self._observe(self._child(self._request_s, route, source), latency_s)
 
     def first_byte(self, source: str, latency_s: float) -> None:
         """The first event of a streamed answer left."""
-        self._child(self._first_byte_s, source).observe(latency_s)
+        self._observe(self._child(self._first_byte_s, source), latency_s)
 
     def lookup(self, layer: str, result: str, reason: str, latency_s: float) -> None:
         """A layer was asked: hit, stale, miss or unavailable, with the decision's reason."""
-        self._child(self._lookups, layer, result, reason).inc()
-        self._child(self._lookup_s, layer).observe(latency_s)
+        self._add(self._child(self._lookups, layer, result, reason))
+        self._observe(self._child(self._lookup_s, layer), latency_s)
 
     def write(self, layer: str, result: str, reason: str) -> None:
         """An answer was stored, refused or lost."""
-        self._child(self._writes, layer, result, reason).inc()
+        self._add(self._child(self._writes, layer, result, reason))
 
     def tokens(self, source: str, model: str, prompt: int, completion: int) -> None:
         """Tokens of an answer; those of a layer were saved."""
-        self._child(self._tokens, "prompt", source, model).inc(prompt)
-        self._child(self._tokens, "completion", source, model).inc(completion)
+        self._add(self._child(self._tokens, "prompt", source, model), prompt)
+        self._add(self._child(self._tokens, "completion", source, model), completion)
         if source != "model":
-            self._child(self._saved, source, "prompt").inc(prompt)
-            self._child(self._saved, source, "completion").inc(completion)
+            self._add(self._child(self._saved, source, "prompt"), prompt)
+            self._add(self._child(self._saved, source, "completion"), completion)
 
     def would_save(self, layer: str, prompt: int, completion: int) -> None:
         """An observed layer had an answer that it was not allowed to serve."""
-        self._child(self._would, layer, "prompt").inc(prompt)
-        self._child(self._would, layer, "completion").inc(completion)
+        self._add(self._child(self._would, layer, "prompt"), prompt)
+        self._add(self._child(self._would, layer, "completion"), completion)
 
     def fault(self, part: str, reason: str) -> None:
         """Something failed and the request went on without it."""
-        self._child(self._faults, part, reason).inc()
+        self._add(self._child(self._faults, part, reason))
 
     def upstream(self, provider: str, result: str, latency_s: float) -> None:
         """A provider answered or failed."""
-        self._child(self._upstream, provider, result).inc()
-        self._child(self._upstream_s, provider).observe(latency_s)
+        self._add(self._child(self._upstream, provider, result))
+        self._observe(self._child(self._upstream_s, provider), latency_s)
 
     def flight(self, role: str) -> None:
         """A request leads a model call, or joined one."""
-        self._child(self._flights, role).inc()
+        self._add(self._child(self._flights, role))
 
     def flying(self, change: int) -> None:
         """Model calls in progress changed by this much."""
@@ -111,10 +153,11 @@ class Metrics:
 
     def auth(self, result: str) -> None:
         """A credential was judged: ok, missing, unknown, revoked or unavailable."""
-        self._child(self._auth, result).inc()
+        self._add(self._child(self._auth, result))
 
     def exposition(self) -> bytes:
         """The text format, over all workers when they share a folder."""
+        self.flush()
         if values.ValueClass is values.MutexValue:
             return generate_latest(self.registry)
         registry = CollectorRegistry()

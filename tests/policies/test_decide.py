@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from policies.controls import NO_CONTROLS, Controls
 from policies.decide import (
@@ -187,5 +188,5 @@ class TestAdmit:
 
     @pytest.mark.parametrize("finish_reason", ["length", "content_filter", None])
     def test_the_gate_decides_last(self, finish_reason: Any) -> None:
-        cut = replace(ANSWER, choices=(replace(ANSWER.choices[0], finish_reason=finish_reason),))
+        cut = structs.replace(ANSWER, choices=(structs.replace(ANSWER.choices[0], finish_reason=finish_reason),))
         assert isinstance(admit(cut, BODY, NO_CONTROLS, RULES, fallback=False), Discard)

@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import hmac
 import pickle
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.layers.entry import MAGIC, Entry, EntryError, Sealer, answer_of, choices_of, derive
 from policies.types import ChatResponse, Choice
