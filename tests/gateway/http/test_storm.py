@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -89,13 +90,13 @@ async def test_purges_in_between_change_no_answer(it: Stand) -> None:
 
 async def test_a_stuttering_redis_mixes_up_no_answers(it: Stand, redis_server: RedisServer) -> None:
     raging = asyncio.create_task(storm(it, leaves=True))
-    dice = random.Random(7)
+    pauses = itertools.cycle((0.25, 0.03, 0.1))  # past the deadline, well before it, just about then
     with contextlib.ExitStack() as thaw:
         thaw.callback(redis_server.cont)
         while not raging.done():
             redis_server.stop()
-            await asyncio.sleep(dice.uniform(0.02, 0.15))
+            await asyncio.sleep(next(pauses))
             redis_server.cont()
-            await asyncio.sleep(dice.uniform(0.02, 0.15))
+            await asyncio.sleep(0.1)
     assert await raging > 0
     assert await measured(it, "lamina_faults_total", part="redis") > 0
