@@ -5,7 +5,9 @@ size, and a head that never ends holds its connection for ever.
 """
 
 import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any, cast
 
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -17,6 +19,38 @@ UNFRAMED_WITHIN_S = 10.0
 """Longest time such bytes may take to lead to something."""
 
 
+class OneWriteATurn:
+    """A transport that joins what is written in one loop turn: head and body of a reply leave in one packet.
+
+    Everything else is the transport's own.
+    """
+
+    def __init__(self, transport: asyncio.Transport, soon: Callable[[Callable[[], None]], object]) -> None:
+        self._transport = transport
+        self._soon = soon
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Sends at the end of this turn."""
+        if not self._parts:
+            self._soon(self.flush)
+        self._parts.append(data)
+
+    def flush(self) -> None:
+        """Sends now."""
+        parts, self._parts = self._parts, []
+        if parts:
+            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def close(self) -> None:
+        """Sends what there is, then closes."""
+        self.flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """One connection. What breaks a bound, or is no HTTP, gets a native error and the end of the connection."""
 
@@ -25,7 +59,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Called by the loop; a connection on which nothing comes ends as an idle one does."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", OneWriteATurn(transport, self.loop.call_soon)))
         self.timeout_keep_alive_task = self.loop.call_later(
             self.timeout_keep_alive, self.timeout_keep_alive_handler
         )

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import importlib
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from gateway.providers.scrape import scrape
 from gateway.redis_link import RedisLink, RedisTarget
 from gateway.routes import ENGINE, Routes
 from gateway.settings import ProviderSettings, Settings
-from gateway.telemetry.logs import make_logger
+from gateway.telemetry.logs import LinesOfATurn, make_logger
 from gateway.telemetry.metrics import Metrics
 
 _POLL_S = 1.0
@@ -52,6 +53,7 @@ class Gateway:
     metrics: Metrics
     log: structlog.typing.FilteringBoundLogger
     background: set[asyncio.Task[None]]
+    lines: LinesOfATurn
 
     async def close(self) -> None:
         """Stops background work, then closes what was opened, innermost last."""
@@ -63,6 +65,8 @@ class Gateway:
             await provider.close()
         await self.link.close()
         await self.database.close()
+        self.metrics.flush()
+        self.lines.drain()
 
 
 async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> Gateway:
@@ -73,7 +77,8 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     """
     settings = with_home_services(settings)
     metrics = Metrics(asyncio.get_running_loop().call_later)
-    log = make_logger(settings.log_level, os.getpid())
+    lines = LinesOfATurn(asyncio.get_running_loop().call_soon, sys.stdout.buffer)
+    log = make_logger(settings.log_level, os.getpid(), lines)
     background: set[asyncio.Task[None]] = set()
     link = _link(settings, metrics)
     database = Database.open(_secret(settings.database_url))
@@ -104,7 +109,9 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     }
     router = Router(endpoints, metrics, log)
     background.add(asyncio.create_task(_poll(replicas, metrics, log), name="poll-database"))
-    return Gateway(router, settings, link, database, replicas, forwarder, providers, metrics, log, background)
+    return Gateway(
+        router, settings, link, database, replicas, forwarder, providers, metrics, log, background, lines
+    )
 
 
 def _dialect(spec: str) -> Dialect:

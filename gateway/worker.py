@@ -1,6 +1,7 @@
 """One gateway worker: uvicorn on a listener that the supervisor bound. `python -m gateway.worker --fd N …`."""
 
 import asyncio
+import gc
 import importlib
 import math
 import socket
@@ -67,6 +68,7 @@ def main(fd: int, path: Path, app: str) -> None:
     except LaminaError as error:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(1)
+    gc.freeze()  # what start-up made lives for ever: the collector need not look at it again
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(server.serve(sockets=[socket.socket(fileno=fd)]))
 

@@ -1,7 +1,7 @@
 """What every route does at the edge: take the credential, give ids, keep a trace for the log."""
 
 import hashlib
-import os
+import random
 from dataclasses import dataclass
 
 from gateway.http.asgi import Headers
@@ -52,4 +52,4 @@ def bearer_digest(headers: Headers) -> bytes:
 
 def new_id(prefix: str) -> str:
     """A fresh id; ids are never reused, not even for the same stored answer."""
-    return prefix + os.urandom(12).hex()
+    return f"{prefix}{random.getrandbits(96):024x}"

@@ -86,7 +86,11 @@ def engine_program(settings: Settings, home: Home, model: Path, module: str) -> 
     }
     flags = [str(part) for name, value in options.items() if value is not None for part in (name, value)]
     argv = (sys.executable, "-P", "-m", module, *flags)
-    return Program("engine", argv, child_environment({}), stale=(home.engine_socket,))
+    return Program("engine", argv, child_environment(_BOUNDED_SPIN), stale=(home.engine_socket,))
+
+
+_BOUNDED_SPIN = {"GOMP_SPINCOUNT": "3000"}
+"""Threads that wait for ever in a spin take the cores that HTTP and Redis share: steps of seconds were seen."""
 
 
 def worker_program(number: int, home: Home, listener_fd: int, app: str) -> Program:

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import orjson
 import structlog
@@ -48,15 +48,46 @@ _MAX_TEXT_CHARS = 300
 _MAY_BE_LONG = ("error", "model", "reason", "event")
 
 
-def make_logger(level: str, worker: int) -> structlog.typing.FilteringBoundLogger:
+class LinesOfATurn:
+    """A file for log lines that writes once per loop turn: a busy worker makes many lines in one.
+
+    Args:
+        soon: `loop.call_soon`.
+        out: where the lines go.
+    """
+
+    def __init__(self, soon: Callable[[Callable[[], None]], object], out: BinaryIO) -> None:
+        self._soon = soon
+        self._out = out
+        self._lines: list[bytes] = []
+
+    def write(self, line: bytes) -> None:
+        """Keeps a line until the turn ends."""
+        if not self._lines:
+            self._soon(self.drain)
+        self._lines.append(line)
+
+    def flush(self) -> None:
+        """Nothing: the turn's end writes."""
+
+    def drain(self) -> None:
+        """Writes what there is."""
+        lines, self._lines = self._lines, []
+        if lines:
+            self._out.write(b"".join(lines))
+            self._out.flush()
+
+
+def make_logger(level: str, worker: int, out: LinesOfATurn | None = None) -> structlog.typing.FilteringBoundLogger:
     """A logger of its own; nothing global is configured.
 
     Args:
         level: debug, info, warning or error; lower events cost nothing.
         worker: the process id, bound to each event.
+        out: standard output when None.
     """
     logger: structlog.typing.FilteringBoundLogger = structlog.wrap_logger(
-        structlog.BytesLogger(sys.stdout.buffer),
+        structlog.BytesLogger(cast("BinaryIO", out or sys.stdout.buffer)),
         processors=[Renderer(time.time)],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         cache_logger_on_first_use=True,

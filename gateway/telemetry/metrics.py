@@ -4,6 +4,8 @@ Labels come from closed sets: layers, results and reasons of `policies`, model n
 a request's text.
 """
 
+import bisect
+import collections
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,7 +39,7 @@ class Metrics:
         self._later = later
         self._waiting = False
         self._counts: dict[Any, float] = {}
-        self._observed: list[tuple[Any, float]] = []
+        self._observed: dict[Any, list[float]] = {}
         self.registry = CollectorRegistry()
         self._children: dict[tuple[int, tuple[str, ...]], Any] = {}
         self._requests = self._counter("requests", "Requests answered", "route", "status", "stream")
@@ -91,17 +93,21 @@ class Metrics:
             child.observe(value)
             return
         self._scheduled()
-        self._observed.append((child, value))
+        values_ = self._observed.get(child)
+        if values_ is None:
+            self._observed[child] = [value]
+        else:
+            values_.append(value)
 
     def flush(self) -> None:
         """Writes what was added since the last time."""
         self._waiting = False
         counts, self._counts = self._counts, {}
-        observed, self._observed = self._observed, []
+        observed, self._observed = self._observed, {}
         for child, amount in counts.items():
             child.inc(amount)
-        for child, value in observed:
-            child.observe(value)
+        for child, seen in observed.items():
+            observe_all(child, seen)
 
     def request(self, route: str, status: int, source: str, latency_s: float, *, stream: bool) -> None:
         """A request was answered; `source` is the layer, or `model`, `none`."""
@@ -163,6 +169,17 @@ class Metrics:
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
+
+
+def observe_all(child: Any, seen: list[float]) -> None:
+    """Does what `child.observe` does for each value, with one write per bucket instead of two per value.
+
+    Reaches into the histogram of the pinned client library; a test holds it equal to `observe`.
+    """
+    bounds, buckets = child._upper_bounds, child._buckets  # noqa: SLF001
+    child._sum.inc(sum(seen))  # noqa: SLF001
+    for position, count in collections.Counter(bisect.bisect_left(bounds, value) for value in seen).items():
+        buckets[position].inc(count)
 
 
 def forget_worker(shared: Path, pid: int) -> None:

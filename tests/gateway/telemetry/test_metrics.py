@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gateway.telemetry.metrics import Metrics, forget_worker
+from gateway.telemetry.metrics import FLUSH_S, Metrics, forget_worker
 
 WORKER = """
 from gateway.telemetry.metrics import Metrics
@@ -69,3 +70,29 @@ def test_tokens_of_a_model_are_not_saved_and_tokens_of_a_layer_are() -> None:
 )
 def test_each_promised_family_is_exposed(name: str) -> None:
     assert f"# TYPE lamina_{name}_total counter" in Metrics().exposition().decode()
+
+
+def test_observing_in_batches_is_observing(tmp_path: Path) -> None:
+    seen = [0.0, 0.0002, 0.00020001, 0.5, 1.0, 7.0, 1e9]
+    waiting: list[object] = []
+    batched, one_by_one = Metrics(lambda _, flush: waiting.append(flush)), Metrics()
+    for metrics in (batched, one_by_one):
+        for value_s in seen:
+            metrics.lookup("exact", "hit", "exact", value_s)
+    assert len(waiting) == 1
+
+    def figures(metrics: Metrics) -> list[str]:
+        return [line for line in metrics.exposition().decode().splitlines() if "_created" not in line]
+
+    assert figures(batched) == figures(one_by_one)
+
+
+def test_what_waits_is_written_by_the_timer_it_asked_for() -> None:
+    waiting: list[tuple[float, Callable[[], None]]] = []
+    metrics = Metrics(lambda after_s, flush: waiting.append((after_s, flush)))
+    metrics.tokens("exact", "m", 5, 2)
+    ((after_s, flush),) = waiting
+    assert after_s == FLUSH_S
+    flush()
+    metrics.auth("ok")
+    assert len(waiting) == 2
