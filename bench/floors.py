@@ -98,7 +98,7 @@ class Floor:
 
     async def _connect(self) -> Get:
         if self._kind == "redis_get":
-            client = redis.asyncio.Redis(unix_socket_path=self._redis_path)
+            client = redis.asyncio.Redis(unix_socket_path=self._redis_path, max_connections=256)
             get: Get = client.get
             return get
         loop = asyncio.get_running_loop()

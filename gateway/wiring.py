@@ -33,7 +33,7 @@ from gateway.providers.scrape import scrape
 from gateway.redis_link import RedisLink, RedisTarget
 from gateway.routes import ENGINE, Routes
 from gateway.settings import ProviderSettings, Settings
-from gateway.telemetry.logs import LinesOfATurn, make_logger
+from gateway.telemetry.logs import LinesOfATurn, RequestLog, make_logger
 from gateway.telemetry.metrics import Metrics
 
 _POLL_S = 1.0
@@ -93,10 +93,11 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     rooms = Rooms(replicas, exact, sealer, routes, flights, forwarder, metrics, settings.cache, now_s)
     pipeline = Pipeline(rooms)
     models = Models(pipeline, routes, int(now_s()))
+    requests = RequestLog(settings.log_level, os.getpid(), lines)
     endpoints: dict[str, tuple[str, Endpoint]] = {
         path: (
             "POST",
-            ChatSurface(name, _dialect(spec), pipeline, limits=settings.limits, metrics=metrics, log=log),
+            ChatSurface(name, _dialect(spec), pipeline, limits=settings.limits, metrics=metrics, log=requests),
         )
         for path, (name, spec) in DIALECTS.items()
     }

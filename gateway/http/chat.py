@@ -3,8 +3,6 @@
 import time
 from collections.abc import Mapping
 
-import structlog
-
 from gateway.asked import Asked
 from gateway.errors import ApiError, UpstreamError
 from gateway.http.asgi import JSON, ClientGone, Headers, Receive, Scope, Send, header_value, read_body, send_whole
@@ -16,6 +14,7 @@ from gateway.pipeline import Pipeline, Served
 from gateway.protocols.dialect import Dialect
 from gateway.protocols.openai_chat import error_body
 from gateway.settings import LimitSettings
+from gateway.telemetry.logs import RequestLog
 from gateway.telemetry.metrics import Metrics
 from policies.controls import ControlError, read_controls
 from policies.strict_json import StrictJsonError, loads
@@ -33,7 +32,7 @@ class ChatSurface:
         *,
         limits: LimitSettings,
         metrics: Metrics,
-        log: structlog.typing.FilteringBoundLogger,
+        log: RequestLog,
     ) -> None:
         self._route = route
         self._dialect = dialect
@@ -118,22 +117,24 @@ class ChatSurface:
             metrics.tokens(trace.source, trace.model, prompt, completion)
         if trace.ttft_s is not None:
             metrics.first_byte(trace.source, trace.ttft_s)
-        self._log.info(
-            "request",
-            request_id=trace.request_id,
-            tenant_id=trace.tenant_id,
-            key_id=trace.key_id,
-            route=trace.route,
-            model=trace.model,
-            status=trace.status,
-            source=trace.source,
-            cache=trace.cache,
-            reason=trace.reason,
-            stream=trace.stream,
-            latency_ms=round(latency_s * 1000, 3),
-            ttft_ms=None if trace.ttft_s is None else round(trace.ttft_s * 1000, 3),
-            prompt_tokens=prompt,
-            completion_tokens=completion,
+        ttft_s = trace.ttft_s
+        self._log(
+            {
+                "request_id": trace.request_id,
+                "tenant_id": trace.tenant_id,
+                "key_id": trace.key_id,
+                "route": trace.route,
+                "model": trace.model,
+                "status": trace.status,
+                "source": trace.source,
+                "cache": trace.cache,
+                "reason": trace.reason,
+                "stream": trace.stream,
+                "latency_ms": round(latency_s * 1000, 3),
+                "ttft_ms": None if ttft_s is None else round(ttft_s * 1000, 3),
+                "prompt_tokens": prompt,
+                "completion_tokens": completion,
+            }
         )
 
 

@@ -95,6 +95,23 @@ def make_logger(level: str, worker: int, out: LinesOfATurn | None = None) -> str
     return logger.bind(worker=worker)
 
 
+class RequestLog:
+    """Writes the one event of each request in the shape of every other; bare, since it is on the path of a hit."""
+
+    def __init__(self, level: str, worker: int, out: LinesOfATurn) -> None:
+        self._silent = getattr(logging, level.upper()) > logging.INFO
+        self._worker = worker
+        self._out = out
+        self._render = Renderer(time.time)
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        """One request's fields."""
+        if not self._silent:
+            event["event"] = "request"
+            event["worker"] = self._worker
+            self._out.write(self._render(None, "info", event) + b"\n")
+
+
 class Renderer:
     """The one processor: adds level and time, drops what is not listed, cuts long texts, writes JSON.
 

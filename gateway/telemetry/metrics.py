@@ -38,10 +38,10 @@ class Metrics:
     def __init__(self, later: Later | None = None) -> None:
         self._later = later
         self._waiting = False
-        self._counts: dict[Any, float] = {}
-        self._observed: dict[Any, list[float]] = {}
+        self._counts: dict[tuple[Any, tuple[str, ...]], float] = {}
+        self._observed: dict[tuple[Any, tuple[str, ...]], list[float]] = {}
         self.registry = CollectorRegistry()
-        self._children: dict[tuple[int, tuple[str, ...]], Any] = {}
+        self._children: dict[tuple[Any, tuple[str, ...]], Any] = {}
         self._requests = self._counter("requests", "Requests answered", "route", "status", "stream")
         self._lookups = self._counter("cache_lookups", "Look-ups of a layer", "layer", "result", "reason")
         self._lookup_s = self._histogram("cache_lookup_seconds", "Time a layer took to answer", _FAST_S, "layer")
@@ -69,89 +69,89 @@ class Metrics:
     def _gauge(self, name: str, help_: str) -> Gauge:
         return Gauge(f"lamina_{name}", help_, registry=self.registry, multiprocess_mode="livesum")
 
-    def _child(self, metric: Any, *labels: str) -> Any:
-        key = (id(metric), labels)
+    def _child(self, metric: Any, labels: tuple[str, ...]) -> Any:
+        key = (metric, labels)
         child = self._children.get(key)
         if child is None:
             child = self._children[key] = metric.labels(*labels)
         return child
 
-    def _scheduled(self) -> None:
-        if not self._waiting and self._later is not None:
+    def _add(self, metric: Any, *labels: str, amount: float = 1.0) -> None:
+        key = (metric, labels)
+        self._counts[key] = self._counts.get(key, 0.0) + amount
+        if not self._waiting:
+            self._flush_later()
+
+    def _observe(self, metric: Any, value: float, *labels: str) -> None:
+        key = (metric, labels)
+        seen = self._observed.get(key)
+        if seen is None:
+            self._observed[key] = [value]
+        else:
+            seen.append(value)
+        if not self._waiting:
+            self._flush_later()
+
+    def _flush_later(self) -> None:
+        if self._later is None:
+            self.flush()
+        else:
             self._waiting = True
             self._later(FLUSH_S, self.flush)
-
-    def _add(self, child: Any, amount: float = 1.0) -> None:
-        if self._later is None:
-            child.inc(amount)
-            return
-        self._scheduled()
-        self._counts[child] = self._counts.get(child, 0.0) + amount
-
-    def _observe(self, child: Any, value: float) -> None:
-        if self._later is None:
-            child.observe(value)
-            return
-        self._scheduled()
-        values_ = self._observed.get(child)
-        if values_ is None:
-            self._observed[child] = [value]
-        else:
-            values_.append(value)
 
     def flush(self) -> None:
         """Writes what was added since the last time."""
         self._waiting = False
         counts, self._counts = self._counts, {}
         observed, self._observed = self._observed, {}
-        for child, amount in counts.items():
-            child.inc(amount)
-        for child, seen in observed.items():
-            observe_all(child, seen)
+        for (metric, labels), amount in counts.items():
+            self._child(metric, labels).inc(amount)
+        for (metric, labels), seen in observed.items():
+            observe_all(self._child(metric, labels), seen)
 
     def request(self, route: str, status: int, source: str, latency_s: float, *, stream: bool) -> None:
         """A request was answered; `source` is the layer, or `model`, `none`."""
-        self._add(self._child(self._requests, route, str(status), "true" if stream else "false"))
-        self._observe(self._child(self._request_s, route, source), latency_s)
+        self._add(self._requests, route, str(status), "true" if stream else "false")
+        self._observe(self._request_s, latency_s, route, source)
 
     def first_byte(self, source: str, latency_s: float) -> None:
         """The first event of a streamed answer left."""
-        self._observe(self._child(self._first_byte_s, source), latency_s)
+        self._observe(self._first_byte_s, latency_s, source)
 
     def lookup(self, layer: str, result: str, reason: str, latency_s: float) -> None:
         """A layer was asked: hit, stale, miss or unavailable, with the decision's reason."""
-        self._add(self._child(self._lookups, layer, result, reason))
-        self._observe(self._child(self._lookup_s, layer), latency_s)
+        self._add(self._lookups, layer, result, reason)
+        self._observe(self._lookup_s, latency_s, layer)
 
     def write(self, layer: str, result: str, reason: str) -> None:
         """An answer was stored, refused or lost."""
-        self._add(self._child(self._writes, layer, result, reason))
+        self._add(self._writes, layer, result, reason)
 
     def tokens(self, source: str, model: str, prompt: int, completion: int) -> None:
         """Tokens of an answer; those of a layer were saved."""
-        self._add(self._child(self._tokens, "prompt", source, model), prompt)
-        self._add(self._child(self._tokens, "completion", source, model), completion)
+        self._add(self._tokens, "prompt", source, model, amount=prompt)
+        self._add(self._tokens, "completion", source, model, amount=completion)
         if source != "model":
-            self._add(self._child(self._saved, source, "prompt"), prompt)
-            self._add(self._child(self._saved, source, "completion"), completion)
+            self._add(self._saved, source, "prompt", amount=prompt)
+            self._add(self._saved, source, "completion", amount=completion)
 
     def would_save(self, layer: str, prompt: int, completion: int) -> None:
         """An observed layer had an answer that it was not allowed to serve."""
-        self._add(self._child(self._would, layer, "prompt"), prompt)
-        self._add(self._child(self._would, layer, "completion"), completion)
+        self._add(self._would, layer, "prompt", amount=prompt)
+        self._add(self._would, layer, "completion", amount=completion)
 
     def fault(self, part: str, reason: str) -> None:
         """Something failed and the request went on without it."""
-        self._add(self._child(self._faults, part, reason))
+        self._add(self._faults, part, reason)
 
     def upstream(self, provider: str, result: str, latency_s: float) -> None:
         """A provider answered or failed."""
-        self._add(self._child(self._upstream, provider, result))
-        self._observe(self._child(self._upstream_s, provider), latency_s)
+        self._add(self._upstream, provider, result)
+        self._observe(self._upstream_s, latency_s, provider)
 
     def flight(self, role: str) -> None:
         """A request leads a model call, or joined one."""
-        self._add(self._child(self._flights, role))
+        self._add(self._flights, role)
 
     def flying(self, change: int) -> None:
         """Model calls in progress changed by this much."""
@@ -159,7 +159,7 @@ class Metrics:
 
     def auth(self, result: str) -> None:
         """A credential was judged: ok, missing, unknown, revoked or unavailable."""
-        self._add(self._child(self._auth, result))
+        self._add(self._auth, result)
 
     def exposition(self) -> bytes:
         """The text format, over all workers when they share a folder."""
