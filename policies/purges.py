@@ -58,9 +58,13 @@ class PurgeIndex:
         self._latest: dict[tuple[str, str, str], int] = {}
 
     def fold(self, rows: Iterable[Purge], head: int) -> None:
-        """Takes in rows in any order, up to and including sequence `head`; repeating rows is harmless."""
+        """Takes in rows in any order, up to and including sequence `head`; repeating rows is harmless.
+
+        A kind that this version does not know purges everything: a newer one may have written it.
+        """
         for row in rows:
-            scope = (row.mode, row.kind, row.value)
+            known = row.kind in PURGE_KINDS
+            scope = (row.mode, row.kind, row.value) if known else (row.mode, "all", "")
             if row.seq > self._latest.get(scope, 0):
                 self._latest[scope] = row.seq
         self.seq = max(self.seq, head)

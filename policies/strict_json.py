@@ -1,7 +1,8 @@
 """Strict JSON: one text, one meaning, or a refusal; cache and model can never read a body differently.
 
 Refused: duplicate names at any depth, NaN and infinities, numbers that overflow, integers beyond ±2^53, lone
-surrogates, nesting deeper than 64, anything but UTF-8. Source: RFC 8259 §4 and §8, RFC 7493 (I-JSON) §2.
+surrogates, nesting deeper than 64, more than 200,000 members and elements, anything but UTF-8. Source: RFC 8259
+§4 and §8, RFC 7493 (I-JSON) §2.
 """
 
 import json
@@ -12,6 +13,8 @@ from itertools import accumulate
 from typing import Any
 
 MAX_DEPTH = 64
+MAX_VALUES = 200_000
+"""Elements and members in all: a chat has thousands; millions would hold the loop for seconds."""
 MAX_INTEGER = 2**53
 _MAX_NUMBER_CHARS = 400
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
@@ -36,6 +39,8 @@ def loads(raw: bytes) -> Any:
         raise StrictJsonError("the body is not valid UTF-8") from None
     if text.startswith("\ufeff"):
         raise StrictJsonError("the body begins with a byte order mark")
+    if raw.count(b",") > MAX_VALUES and _STRING.sub(b"", raw).count(b",") > MAX_VALUES:
+        raise StrictJsonError(f"more than {MAX_VALUES} values")
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
         _check_depth(raw)
     try:

@@ -56,6 +56,24 @@ class PurgeRepository:
 
         return await self._database.write(work)
 
+    async def close_gap(self, tenant_id: str, seq: int, now_s: float) -> None:
+        """Makes up for purges that the database lost, as a restored backup does: all up to `seq` is purged, hard.
+
+        What those purges named is not known any more, so everything made before them is dead. A second time, or a
+        sequence that the database knows, changes nothing.
+
+        Raises:
+            DatabaseUnavailable: see `Database.write`.
+        """
+        lower = update(TENANTS).where(TENANTS.c.id == tenant_id, TENANTS.c.purge_seq < seq)
+
+        async def work(connection: AsyncConnection) -> None:
+            if (await connection.execute(lower.values(purge_seq=seq))).rowcount:
+                reason = "the database knew fewer purges than Redis"
+                await _insert(connection, PurgeRow(tenant_id, seq, "all", "", "hard", "lamina", reason, now_s))
+
+        await self._database.write(work)
+
     async def since(self, tenant_id: str, seq: int) -> list[PurgeRow]:
         """Lists the tenant's purges numbered above `seq`, ascending."""
         query = (

@@ -90,6 +90,15 @@ class TenantRepository:
 
         return await self._database.read(work)
 
+    async def raise_auth_seq(self, tenant_id: str, auth_seq: int) -> None:
+        """Raises the credential sequence to at least this one, when a restored database knows less than Redis."""
+        lower = update(TENANTS).where(TENANTS.c.id == tenant_id, TENANTS.c.auth_seq < auth_seq)
+
+        async def work(connection: AsyncConnection) -> None:
+            await connection.execute(lower.values(auth_seq=auth_seq))
+
+        await self._database.write(work)
+
     async def by_key_digest(self, digest: bytes) -> TenantState | None:
         """Reads the state of the tenant that owns a key, revoked or not, or None when nobody does."""
         owner = select(API_KEYS.c.tenant_id).where(API_KEYS.c.digest == digest).scalar_subquery()

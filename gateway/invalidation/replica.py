@@ -4,6 +4,7 @@ The database is the truth. Redis mirrors each tenant's two sequences and is read
 is behind, or that cannot trust what Redis says, reads the database before it judges. Source: DESIGN, section 5.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -12,6 +13,7 @@ from policies.purges import Purge, PurgeIndex
 from policies.types import Principal
 
 _MAX_TENANTS = 10_000
+_MAX_SEQUENCE = 2**53
 
 
 class TenantSource(Protocol):
@@ -25,12 +27,20 @@ class TenantSource(Protocol):
         """The tenant that owns a key, also when the key is revoked."""
         ...
 
+    async def raise_auth_seq(self, tenant_id: str, auth_seq: int) -> None:
+        """Raises the credential sequence to at least this one."""
+        ...
+
 
 class PurgeSource(Protocol):
     """Reads the purge log; each call may raise DatabaseUnavailable."""
 
     async def since(self, tenant_id: str, seq: int) -> Sequence[PurgeRow]:
         """Rows above `seq`, ascending."""
+        ...
+
+    async def close_gap(self, tenant_id: str, seq: int, now_s: float) -> None:
+        """Purges everything up to `seq`, when the log ends below it."""
         ...
 
     async def heads(self) -> dict[str, tuple[int, int]]:
@@ -90,7 +100,14 @@ class Replicas:
     for each request, after `settle`.
     """
 
-    def __init__(self, tenants: TenantSource, purges: PurgeSource, raise_sequences: RaiseSequences) -> None:
+    def __init__(
+        self,
+        tenants: TenantSource,
+        purges: PurgeSource,
+        raise_sequences: RaiseSequences,
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._now_s = now_s
         self._tenants = tenants
         self._purges = purges
         self._raise = raise_sequences
@@ -129,9 +146,22 @@ class Replicas:
         if replica.matches(auth_seq, purge_seq, epoch):
             return
         await self.refresh(replica)
+        if (auth_seq or 0) > replica.auth_seq or (purge_seq or 0) > replica.purges.seq:
+            await self._make_up(replica, auth_seq or 0, purge_seq or 0)
         replica.epoch = epoch
         if auth_seq is None or purge_seq is None or auth_seq < replica.auth_seq or purge_seq < replica.purges.seq:
             self._raise(replica.tenant_id, replica.auth_seq, replica.purges.seq)
+
+    async def _make_up(self, replica: TenantReplica, auth_seq: int, purge_seq: int) -> None:
+        """Raises the database to what Redis remembers: it was restored from before the latest changes.
+
+        Without this, the next purge would get a number that living entries have already seen.
+        """
+        if max(auth_seq, purge_seq) > _MAX_SEQUENCE:
+            return
+        await self._tenants.raise_auth_seq(replica.tenant_id, auth_seq)
+        await self._purges.close_gap(replica.tenant_id, purge_seq, self._now_s())
+        await self.refresh(replica)
 
     async def refresh(self, replica: TenantReplica) -> None:
         """Reads the tenant from the database.

@@ -124,3 +124,8 @@ def test_a_later_soft_purge_does_not_soften_a_hard_one() -> None:
 
 def test_an_entry_of_no_user_is_not_of_the_empty_user() -> None:
     assert folded([Purge(1, "user", "", "hard")]).verdict(Made("00", ("m",)), 0) is None
+
+
+def test_a_kind_of_a_newer_version_purges_everything() -> None:
+    index = folded([Purge(1, "session", "abc", "hard")])
+    assert index.verdict(Made("00", ("m",)), 0) == "hard"

@@ -244,3 +244,13 @@ def test_ten_megabytes_of_brackets_take_bounded_memory() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)
     assert int(done.stdout) < 100 * 1024  # kilobytes: some copies of the text, no tree
+
+
+def test_too_many_values_are_refused_at_once_and_commas_in_text_do_not_count() -> None:
+    many = b"[" + b"[]," * 5_000_000 + b"[]]"
+    begun = time.perf_counter()
+    with pytest.raises(StrictJsonError, match="more than 200000 values"):
+        loads(many)
+    assert time.perf_counter() - begun < 2
+    assert loads(b'["' + b"," * 300_000 + b'"]') == ["," * 300_000]
+    assert len(loads(b"[" + b"1," * 199_999 + b"1]")) == 200_000

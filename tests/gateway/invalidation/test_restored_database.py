@@ -1,0 +1,107 @@
+"""A database restored from before the latest purges and revocations: Redis remembers that there were some."""
+
+import shutil
+import time
+from pathlib import Path
+
+from gateway.db import Database, KeyRepository, PurgeRepository, TenantRepository
+from gateway.invalidation.announce import RedisAnnouncer
+from gateway.invalidation.replica import Replicas, TenantReplica
+from gateway.layers.exact import ExactLayer
+from gateway.redis_link import RedisLink, RedisTarget
+from policies.purges import Made
+from tests.servers.redis import RedisServer
+
+MADE = Made("00" * 32, ("m",))
+
+
+class Restored:
+    """Two purges and a new key, announced; then the database of before, as a backup brings it back."""
+
+    def __init__(self, redis: RedisServer) -> None:
+        self.target = RedisTarget.parse(redis.url)
+        self.faults: list[str] = []
+        self.link = RedisLink(self.target, deadline_s=0.5, failures=100, retry_s=0.1, on_fault=self.faults.append)
+
+    async def open(self, folder: Path) -> None:
+        before, after = folder / "before.db", folder / "after.db"
+        database = Database.open(f"sqlite:///{before}")
+        await database.migrate()
+        tenant = await TenantRepository(database).create("t", "test", 0.0)
+        self.tenant_id = tenant.tenant_id
+        self.key, _ = await KeyRepository(database).create("t", "k", "test", 0.0)
+        await database.close()
+        shutil.copy(before, after)
+        database = Database.open(f"sqlite:///{before}")
+        for _ in range(2):
+            await PurgeRepository(database).append(self.tenant_id, "tag", "x", "hard", "test", "", 0.0)
+        await KeyRepository(database).create("t", "k2", "test", 0.0)
+        state = await TenantRepository(database).state(self.tenant_id)
+        await database.close()
+        assert state is not None
+        await RedisAnnouncer(self.target, embedded=False).announce(self.tenant_id, state.auth_seq, state.purge_seq)
+        self.database = Database.open(f"sqlite:///{after}")
+        self.purges = PurgeRepository(self.database)
+
+    async def replica(self) -> TenantReplica:
+        replicas = Replicas(TenantRepository(self.database), self.purges, lambda *_: None, time.time)
+        replica = await replicas.owner(self.key.digest)
+        assert replica is not None
+        found = await ExactLayer(self.link).look_up(self.tenant_id, None)
+        await replicas.settle(replica, found.auth_seq, found.purge_seq, found.epoch)
+        assert replica.matches(found.auth_seq, found.purge_seq, found.epoch)
+        return replica
+
+    async def close(self) -> None:
+        await self.link.close()
+        await self.database.close()
+
+
+async def test_what_the_lost_purges_may_have_named_is_dead(tmp_path: Path, redis_server: RedisServer) -> None:
+    it = Restored(redis_server)
+    await it.open(tmp_path)
+    replica = await it.replica()
+    assert replica.purges.verdict(MADE, as_of=1) == "hard"
+    assert replica.purges.verdict(MADE, as_of=2) is None
+    (row,) = await it.purges.since(it.tenant_id, 0)
+    assert (row.seq, row.kind, row.mode) == (2, "all", "hard")
+    await it.close()
+
+
+async def test_the_next_purge_gets_a_number_that_no_entry_has_seen(
+    tmp_path: Path, redis_server: RedisServer
+) -> None:
+    it = Restored(redis_server)
+    await it.open(tmp_path)
+    await it.replica()
+    row = await it.purges.append(it.tenant_id, "all", "", "hard", "test", "", 0.0)
+    assert row.seq == 3
+    state = await TenantRepository(it.database).state(it.tenant_id)
+    assert state is not None
+    await RedisAnnouncer(it.target, embedded=False).announce(it.tenant_id, state.auth_seq, row.seq)
+    assert (await it.replica()).purges.verdict(MADE, as_of=2) == "hard"
+    await it.close()
+
+
+async def test_making_up_twice_changes_nothing(tmp_path: Path, redis_server: RedisServer) -> None:
+    it = Restored(redis_server)
+    await it.open(tmp_path)
+    await it.replica()
+    await it.purges.close_gap(it.tenant_id, 2, 0.0)
+    await it.purges.close_gap(it.tenant_id, 1, 0.0)
+    assert [row.seq for row in await it.purges.since(it.tenant_id, 0)] == [2]
+    assert (await it.purges.heads())[it.tenant_id][1] == 2
+    await it.close()
+
+
+async def test_an_absurd_sequence_in_redis_is_not_taken_over(tmp_path: Path, redis_server: RedisServer) -> None:
+    it = Restored(redis_server)
+    await it.open(tmp_path)
+    redis_server.command("SET", f"lamina:{{{it.tenant_id}}}:purge", "9" * 18)
+    replicas = Replicas(TenantRepository(it.database), it.purges, lambda *_: None, time.time)
+    replica = await replicas.owner(it.key.digest)
+    assert replica is not None
+    found = await ExactLayer(it.link).look_up(it.tenant_id, None)
+    await replicas.settle(replica, found.auth_seq, found.purge_seq, found.epoch)
+    assert (await it.purges.heads())[it.tenant_id][1] == 0
+    await it.close()
