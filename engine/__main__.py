@@ -9,7 +9,8 @@ from pathlib import Path
 
 from engine.config import WEIGHT_FORMATS, Address, EngineConfig, EngineSpec
 from engine.errors import EngineError
-from engine.packaged import packaged_model, verify
+from engine.packaged import FILE_NAME, SAMPLING, packaged_model, verify
+from engine.sampling import SamplingDefaults
 from engine.start import start
 
 _DEFAULTS = EngineConfig()
@@ -41,6 +42,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--kv-tokens", type=int, default=_DEFAULTS.kv_tokens, help="tokens the KV pool holds")
     add("--max-running", type=int, default=_DEFAULTS.max_running, help="sequences decoded in one step")
     add("--max-waiting", type=int, default=_DEFAULTS.max_waiting, help="sequences queued before 429")
+    add(
+        "--temperature",
+        type=float,
+        help="of requests that name none (default: 0.2 for the packaged model, else 1)",
+    )
+    add("--top-p", type=float, help="of requests that name none (default: 0.9 for the packaged model, else 1)")
     add("--weights", choices=WEIGHT_FORMATS, default=_DEFAULTS.weights, help="how linear weights are kept")
     add("--drain", type=float, default=10.0, help="seconds to finish open requests after SIGTERM")
     return parser
@@ -57,8 +64,19 @@ def _spec(options: argparse.Namespace) -> EngineSpec:
         max_waiting=options.max_waiting,
         step_tokens=max(_DEFAULTS.step_tokens, _DEFAULTS.chunk_tokens + options.max_running),
         weights=options.weights,
+        sampling=_sampling(options, model),
     )
     return EngineSpec(model, options.name, options.threads or len(os.sched_getaffinity(0)), config)
+
+
+def _sampling(options: argparse.Namespace, model: Path) -> SamplingDefaults:
+    advised = SAMPLING if model.name == FILE_NAME else SamplingDefaults()
+    given = (options.temperature, options.top_p)
+    temperature, top_p = (
+        default if value is None else value
+        for value, default in zip(given, (advised.temperature, advised.top_p), strict=True)
+    )
+    return SamplingDefaults(temperature, top_p)
 
 
 if __name__ == "__main__":

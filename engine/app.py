@@ -105,7 +105,7 @@ class App:
             parsed = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise RequestError(400, f"The request body is not valid JSON: {error}.") from error
-        call = read_chat_call(parsed)
+        call = read_chat_call(parsed, self.model.sampling)
         self._require_model(call.model)
         job = await asyncio.to_thread(self.model.job, call)
         generation = self.worker.submit(job)

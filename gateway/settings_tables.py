@@ -86,6 +86,8 @@ class EngineSettings(Frozen):
         kv_tokens: tokens the KV pool holds, over all sequences.
         max_running: sequences decoded in one step.
         max_waiting: requests queued before 429.
+        temperature: of requests that name none; absent: 0.2 for the packaged model, else 1.
+        top_p: of requests that name none; absent: 0.9 for the packaged model, else 1.
     """
 
     enabled: bool = True
@@ -96,6 +98,8 @@ class EngineSettings(Frozen):
     kv_tokens: Annotated[int, Field(ge=256)] = 16384
     max_running: Annotated[int, Field(ge=1)] = 16
     max_waiting: Annotated[int, Field(ge=1)] = 256
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
 class ProviderSettings(Frozen):

@@ -7,7 +7,7 @@ from typing import Any
 from engine.errors import RequestError
 from engine.protocol.fields import Range, bad_field, read_bool, read_float, read_int, read_str
 from engine.protocol.messages import Message, read_messages
-from engine.sampling import SamplingParams
+from engine.sampling import PLAIN_SAMPLING, SamplingDefaults, SamplingParams
 
 MAX_CHOICES = 16
 MAX_STOPS = 16
@@ -69,8 +69,8 @@ class ChatCall:
     cache_salt: str | None
 
 
-def read_chat_call(body: Any) -> ChatCall:
-    """Check a body; unknown fields are ignored.
+def read_chat_call(body: Any, defaults: SamplingDefaults = PLAIN_SAMPLING) -> ChatCall:
+    """Check a body; unknown fields are ignored, and what it does not say about sampling is the model's default.
 
     Raises:
         RequestError: 400, naming the field.
@@ -88,7 +88,7 @@ def read_chat_call(body: Any) -> ChatCall:
     return ChatCall(
         model=model,
         messages=read_messages(body.get("messages")),
-        params=_params(body),
+        params=_params(body, defaults),
         n=read_int(body, "n", Range(1, MAX_CHOICES), 1),
         stream=stream,
         include_usage=_include_usage(body, stream),
@@ -101,13 +101,13 @@ def _unsupported(name: str) -> RequestError:
     return RequestError(400, message, code="unsupported_parameter", param=name)
 
 
-def _params(body: Mapping[str, Any]) -> SamplingParams:
+def _params(body: Mapping[str, Any], defaults: SamplingDefaults) -> SamplingParams:
     newer = read_int(body, "max_completion_tokens", Range(1, _MAX_TOKENS), 0)
     seed = read_int(body, "seed", _SEEDS, 0)
     return SamplingParams(
         max_tokens=newer or read_int(body, "max_tokens", Range(1, _MAX_TOKENS), 0),
-        temperature=read_float(body, "temperature", Range(0, 2), 1.0),
-        top_p=read_float(body, "top_p", Range(0, 1), 1.0),
+        temperature=read_float(body, "temperature", Range(0, 2), defaults.temperature),
+        top_p=read_float(body, "top_p", Range(0, 1), defaults.top_p),
         top_k=max(0, read_int(body, "top_k", Range(-1, _MAX_TOKENS), 0)),
         min_p=read_float(body, "min_p", Range(0, 1), 0.0),
         seed=None if body.get("seed") is None else seed,

@@ -83,6 +83,8 @@ def engine_program(settings: Settings, home: Home, model: Path, module: str) -> 
         "--kv-tokens": engine.kv_tokens,
         "--max-running": engine.max_running,
         "--max-waiting": engine.max_waiting,
+        "--temperature": engine.temperature,
+        "--top-p": engine.top_p,
     }
     flags = [str(part) for name, value in options.items() if value is not None for part in (name, value)]
     argv = (sys.executable, "-P", "-m", module, *flags)

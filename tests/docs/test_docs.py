@@ -98,9 +98,12 @@ def test_the_quick_start_answers_and_then_hits(running: RunningSet) -> None:
 
 
 @pytest.mark.slow
-def test_the_python_recipe_answers(running: RunningSet) -> None:
-    (recipe,) = _blocks(ROOT / "README.md", "python")
-    assert _run(running, [sys.executable, "-c"], recipe).strip() == "The capital of France is Paris."
+def test_the_python_recipes_answer(running: RunningSet) -> None:
+    for_openai, for_anthropic = _blocks(ROOT / "README.md", "python")
+    assert _run(running, [sys.executable, "-c"], for_openai).strip() == "The capital of France is Paris."
+    assert _run(running, [sys.executable, "-c"], for_anthropic).strip(), (
+        "this protocol has no temperature: any text"
+    )
 
 
 @pytest.mark.slow

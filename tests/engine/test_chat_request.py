@@ -4,6 +4,7 @@ import pytest
 
 from engine.errors import RequestError
 from engine.protocol.chat_request import ChatCall, read_chat_call
+from engine.sampling import SamplingDefaults
 
 HELLO = [{"role": "user", "content": "hello"}]
 
@@ -165,3 +166,14 @@ def test_messages_this_model_cannot_read_are_refused(message: object) -> None:
 def test_a_body_without_a_model_is_refused(body: object) -> None:
     with pytest.raises(RequestError):
         read_chat_call(body)
+
+
+def test_what_a_request_does_not_say_about_sampling_is_the_models_default() -> None:
+    body = {"model": "m", "messages": HELLO}
+    defaults = SamplingDefaults(temperature=0.2, top_p=0.9)
+    silent = read_chat_call(body, defaults).params
+    spoken = read_chat_call(body | {"temperature": 1.5, "top_p": 0.5}, defaults).params
+    null = read_chat_call(body | {"temperature": None}, defaults).params
+    assert (silent.temperature, silent.top_p) == (0.2, 0.9)
+    assert (spoken.temperature, spoken.top_p) == (1.5, 0.5)
+    assert null.temperature == 0.2
