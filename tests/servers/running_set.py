@@ -89,14 +89,11 @@ class RunningSet:
 
     def children(self) -> dict[str, int]:
         """Process ids by name: redis, engine, worker (the first one)."""
-        found: dict[str, int] = {}
-        listing = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text("ascii")
-        for pid in listing.split():
-            words = _command_line(int(pid))
-            for name, sign in (("redis", "redis-server"), ("worker", "gateway.worker"), ("engine", "engine.sock")):
-                if sign in words and "leash.py" not in words:
-                    found.setdefault(name, int(pid))
-        return found
+        return {name: found[0] for name, found in self._processes().items()}
+
+    def workers(self) -> list[int]:
+        """Process ids of all workers."""
+        return self._processes().get("worker", [])
 
     def get(self, path: str, timeout_s: float = 10.0) -> str:
         """The body of a GET."""
@@ -128,6 +125,16 @@ class RunningSet:
         if self._process is not None and not self._ended():
             self._process.kill()
             self._process.wait()
+
+    def _processes(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        listing = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text("ascii")
+        for pid in listing.split():
+            words = _command_line(int(pid))
+            for name, sign in (("redis", "redis-server"), ("worker", "gateway.worker"), ("engine", "engine.sock")):
+                if sign in words and "leash.py" not in words:
+                    found.setdefault(name, []).append(int(pid))
+        return found
 
     def _ended(self) -> bool:
         return self._process is not None and self._process.poll() is not None
