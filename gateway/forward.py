@@ -21,7 +21,7 @@ from gateway.settings import CacheSettings
 from gateway.telemetry.metrics import Metrics
 from policies.controls import Controls
 from policies.decide import Discard, Store, WriteRules, admit
-from policies.keys import CacheKey, merge_versions
+from policies.keys import CacheKey
 from policies.types import ChatResponse
 
 _SALT_CHARS = 32
@@ -207,7 +207,7 @@ class Forwarder:
             models=_model_names(job.route),
             user=scope.id if scope.kind == "user" else "",
             tags=job.controls.tags,
-            versions=merge_versions(dict(job.route.versions), dict(job.controls.versions)),
+            versions=tuple(dict.fromkeys((*job.route.versions, *job.controls.versions))),
             answer=answer_of(response),
             choices=choices_of(response),
             request_id=job.asked.request_id,

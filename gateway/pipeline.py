@@ -22,7 +22,7 @@ from gateway.settings import CacheSettings
 from gateway.telemetry.metrics import Metrics
 from policies.controls import NO_CONTROLS, Controls, partitioning_only
 from policies.decide import Bypass, Hit, Lookup, Miss, Stale, judge, route
-from policies.keys import CacheKey, KeySpace, Namespace, canonical_request, merge_versions
+from policies.keys import CacheKey, KeySpace, Namespace, canonical_request
 from policies.types import ChatResponse, Principal, token_counts
 
 _MAX_KEYSPACES = 4096
@@ -263,10 +263,9 @@ class Pipeline:
         if space is None:
             if len(self._keyspaces) >= _MAX_KEYSPACES:
                 self._keyspaces.clear()
-            versions = merge_versions(dict(target.versions), dict(controls.versions))
             tenant_id, model = named[:2]
-            namespace = Namespace(tenant_id, "chat", model, controls.scope, controls.partition, versions)
-            space = self._keyspaces[named] = KeySpace(namespace)
+            whose = (controls.scope, controls.partition, target.versions, controls.versions)
+            space = self._keyspaces[named] = KeySpace(Namespace(tenant_id, "chat", model, *whose))
         return space
 
 

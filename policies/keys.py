@@ -98,7 +98,9 @@ class Namespace:
         model: the effective model, aliases resolved, with its provider.
         scope: who shares an entry inside the tenant.
         partition: a caller's own division of its tenant.
-        versions: prompt template, tool schema, knowledge base, guardrail policy and so on.
+        versions: the operator's: prompt template, tool schema, knowledge base, guardrail policy and so on.
+        asked_versions: those the request names; beside the operator's and never in their place, so that no request
+            can reach what a bump left behind.
     """
 
     tenant_id: str
@@ -107,6 +109,7 @@ class Namespace:
     scope: Scope = field(default_factory=Scope)
     partition: str = ""
     versions: tuple[tuple[str, str], ...] = ()
+    asked_versions: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +209,7 @@ def _namespace_parts(namespace: Namespace) -> list[tuple[str, bytes]]:
         ("model", namespace.model.encode()),
     ]
     parts.extend((f"version:{name}", value.encode()) for name, value in sorted(namespace.versions))
+    parts.extend((f"asked:{name}", value.encode()) for name, value in sorted(namespace.asked_versions))
     return parts
 
 

@@ -64,7 +64,7 @@ def test_a_frame_inside_a_value_is_not_a_part(
 
 LABELS = st.sampled_from(["", "a", "b", "ab", "tenant", "user", "a=b", "a:b", "scope-id", "1", "11"])
 VERSIONS = st.dictionaries(LABELS, LABELS, max_size=3).map(lambda made: tuple(sorted(made.items())))
-SPACES = st.builds(Namespace, LABELS, LABELS, LABELS, st.builds(Scope, LABELS, LABELS), LABELS, VERSIONS)
+SPACES = st.builds(Namespace, LABELS, LABELS, LABELS, st.builds(Scope, LABELS, LABELS), LABELS, VERSIONS, VERSIONS)
 
 
 @given(SPACES, SPACES)
@@ -88,6 +88,8 @@ def test_namespaces_share_keys_only_when_equal_in_every_part(one: Namespace, oth
         {"versions": (("prompt", "v2"),)},
         {"versions": (("kb", "v1"),)},
         {"versions": (("prompt", "v1"), ("kb", ""))},
+        {"versions": (), "asked_versions": (("prompt", "v1"),)},
+        {"asked_versions": (("prompt", "v1"),)},
         {"tenant_id": "tenant-1chat", "route": ""},
         {"model": "", "partition": "smollm2"},
         {"route": "smollm2", "model": "chat"},

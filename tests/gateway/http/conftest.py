@@ -18,6 +18,8 @@ MODELS = (
     ModelSettings(name="brief", provider="up", ttl_s=1),
     ModelSettings(name="first", provider="up", fallback=("second",)),
     ModelSettings(name="second", provider="up"),
+    ModelSettings(name="before", provider="up", upstream_model="v", versions={"kb": "1"}),
+    ModelSettings(name="after", provider="up", upstream_model="v", versions={"kb": "2"}),
 )
 CACHE = CacheSettings(stale_s=60, max_ttl_s=2 * 24 * 3600)
 

@@ -34,6 +34,15 @@ async def test_aliases_of_a_partition_are_one_partition(it: Stand, prompt: str) 
     assert await words(it, said(prompt), ("x-lamina-versions", 'a=1, b="2"')) == "HIT"
 
 
+async def test_no_request_reaches_what_an_operators_bump_left_behind(it: Stand, prompt: str) -> None:
+    asked = ("x-lamina-versions", "kb=1")
+    await ask(it, said(prompt, model="before"))
+    await ask(it, said(prompt, model="before"), asked)
+    assert await words(it, said(prompt, model="after"), asked) == "MISS"
+    assert await words(it, said(prompt, model="after")) == "MISS"
+    assert await words(it, said(prompt, model="after"), asked) == "HIT"
+
+
 @pytest.mark.parametrize("kind", ["user", "session", "conversation"])
 async def test_a_scope_keeps_its_entries_to_itself(it: Stand, prompt: str, kind: str) -> None:
     scope, ann, bob = ("x-lamina-cache-scope", kind), (f"x-lamina-{kind}", "ann"), (f"x-lamina-{kind}", "bob")
