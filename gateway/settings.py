@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,6 +52,8 @@ _PLAIN_ALIASES = {"REDIS_URL": "redis_url", "DATABASE_URL": "database_url", "ENG
 _PREFIX = "LAMINA_"
 _MIN_SECRET_CHARS = 32
 _NOT_SETTINGS = {"LAMINA_CONFIG"}
+_PROVIDER_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+"""Without a slash: a key and a purge call a model `provider/name`, and names of models do have slashes."""
 
 
 class Settings(Frozen):
@@ -104,8 +107,14 @@ class Settings(Frozen):
     @model_validator(mode="after")
     def _names_agree(self) -> "Settings":
         known = {*self.providers, "engine"}
+        for name in self.providers:
+            if not _PROVIDER_NAME.fullmatch(name):
+                raise ValueError(f"provider {name[:80]!r}: a name is 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")
         taken: set[str] = set()
-        names = {model.name for model in self.models} | {self.engine.name}
+        names = {model.name for model in self.models}
+        if self.engine.enabled or self.engine_url is not None:
+            aliases = {alias for model in self.models for alias in model.aliases}
+            names |= {self.engine.name} - aliases
         for model in self.models:
             if model.provider not in known:
                 raise ValueError(f"model {model.name!r}: provider {model.provider!r} is not in [providers]")

@@ -34,6 +34,8 @@ aliases = ["small"]
 fallback = ["smollm2"]
 """
 
+FALLBACK = "providers.up.base_url='http://h/v1'\n[[models]]\nname='a'\nprovider='{}'\nfallback=['smollm2']"
+
 
 @pytest.fixture
 def toml(tmp_path: Path) -> Path:
@@ -131,6 +133,9 @@ def test_a_mistake_is_one_line_that_names_it(environ: dict[str, str], message: s
         ("[[models]]\nname = 'a'\nprovider = 'b'", "provider 'b' is not in [providers]"),
         ("[[models]]\nname='a'\nprovider='engine'\nfallbak=['b']", "did you mean models.0.fallback?"),
         ("[[models]]\nname='a'\nprovider='engine'\nfallback=['b']", "fallback 'b' is not a model"),
+        (f"engine.enabled=false\n{FALLBACK.format('up')}", "fallback 'smollm2' is not a model"),
+        (f"{FALLBACK.format('engine')}\naliases=['smollm2']", "fallback 'smollm2' is not a model"),
+        ("[providers.'a/b']\nbase_url='http://h/v1'", "provider 'a/b': a name is"),
         ("[[models]]\nname='a'\nprovider='engine'\naliases=['a']", "model name 'a' is given twice"),
         ("[providers.p]\nbase_url = 'https://u:p@host/v1'", "not inside the URL"),
         ("[providers.p]\nbase_url = 'ftp://host'", "give http://host/v1"),
