@@ -144,6 +144,12 @@ class Sealer:
         return hmac.digest(tenant_key, flags + key + payload, hashlib.sha256)
 
 
+def plain_bytes(stored: bytes) -> int:
+    """Size of an authentic entry once it is unpacked; 812 bytes may hold 2.5 MB of repeated text."""
+    payload = stored[_HEAD:]
+    return zstandard.frame_content_size(payload) if stored[3:4] == _ZSTD else len(payload)
+
+
 def derive(secret: bytes, purpose: str, tenant_id: str) -> bytes:
     """A 32-byte key for one purpose and tenant (HMAC as a PRF; purposes never share a key)."""
     return hmac.digest(secret, f"lamina/{purpose}/{len(tenant_id)}:{tenant_id}".encode(), hashlib.sha256)

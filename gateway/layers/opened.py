@@ -6,7 +6,7 @@ authenticated before are taken as opened.
 
 from dataclasses import dataclass
 
-from gateway.layers.entry import Entry, Sealer
+from gateway.layers.entry import Entry, Sealer, plain_bytes
 from policies.decide import Life
 from policies.types import ChatResponse
 
@@ -25,7 +25,7 @@ class Opened:
 
 
 class OpenedEntries:
-    """Remembers up to 1,024 entries of at most 32 KiB, the oldest forgotten first."""
+    """Remembers up to 1,024 entries of at most 32 KiB once unpacked, the oldest forgotten first."""
 
     def __init__(self, sealer: Sealer) -> None:
         self._sealer = sealer
@@ -42,7 +42,7 @@ class OpenedEntries:
             return known
         entry = self._sealer.open(stored, tenant_id, key)
         opened = Opened(stored, entry, entry.response(), Life(entry.created_s, entry.ttl_s))
-        if len(stored) <= _MAX_ENTRY_BYTES:
+        if plain_bytes(stored) <= _MAX_ENTRY_BYTES:
             if len(self._known) >= _MAX_ENTRIES:
                 del self._known[next(iter(self._known))]
             self._known[key] = opened

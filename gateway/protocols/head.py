@@ -5,6 +5,7 @@ from typing import Any
 from gateway.errors import ApiError
 from policies.types import Json
 
+_MAX_MODEL_CHARS = 1024
 _ROUTING_FIELDS = ("api_base", "base_url", "endpoint", "api_key", "extra_headers")
 
 
@@ -22,6 +23,8 @@ def read_head(body: Any) -> tuple[Json, str, bool]:
     model = body.get("model")
     if not isinstance(model, str) or not model:
         raise ApiError(400, "You must provide a model parameter: a name from `GET /v1/models`.", param="model")
+    if len(model) > _MAX_MODEL_CHARS:  # a wildcard route takes any name, and names of routes are remembered
+        raise ApiError(400, f"`model` is longer than {_MAX_MODEL_CHARS} characters.", param="model")
     for name in _ROUTING_FIELDS:
         if name in body:
             raise ApiError(400, f"`{name}` is not accepted in a request: routes are the operator's.", param=name)

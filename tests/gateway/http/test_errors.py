@@ -112,6 +112,7 @@ async def test_a_body_that_is_not_strict_json_is_400(it: Stand, raw: bytes) -> N
         ({"messages": [{"role": "user"}]}, "model"),
         ({"model": "", "messages": [{"role": "user"}]}, "model"),
         ({"model": ["m"], "messages": [{"role": "user"}]}, "model"),
+        ({"model": "m" * 1025, "messages": [{"role": "user"}]}, "model"),
         ({"model": "m"}, "messages"),
         ({"model": "m", "messages": []}, "messages"),
         ({"model": "m", "messages": {"role": "user"}}, "messages"),
