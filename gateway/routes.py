@@ -9,6 +9,8 @@ from policies.keys import merge_versions
 
 ENGINE = "engine"
 _ANY = "*"
+_REVISION = "engine.revision"
+"""The version that stands for the files behind the engine's name."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,12 @@ class Routes:
             targets=(self._target(model, name), *(self._target(self._models[n], n) for n in model.fallback)),
             mode=model.mode or cache.mode,
             ttl_s=model.ttl_s or cache.ttl_s,
-            versions=merge_versions(cache.versions, model.versions),
+            versions=merge_versions(cache.versions, model.versions, self._revision(model)),
         )
+
+    def _revision(self, model: ModelSettings) -> dict[str, str]:
+        revision = self._settings.engine.revision
+        return {} if revision is None or model.provider != ENGINE else {_REVISION: revision}
 
     def _target(self, model: ModelSettings, name: str) -> Target:
         return Target(model.provider, model.upstream_model or name, model.name)

@@ -81,6 +81,8 @@ class EngineSettings(Frozen):
         enabled: false starts no engine.
         model: a GGUF file or a safetensors folder; the packaged SmolLM2 when absent.
         name: the model's name on the API.
+        revision: part of every key of the engine's models, so that no model answers for another under its name;
+            made from the model's files and the two defaults below when absent, where the engine is embedded.
         threads: torch threads; the number of cores when absent.
         block_size: tokens in a KV block.
         kv_tokens: tokens the KV pool holds, over all sequences.
@@ -93,6 +95,7 @@ class EngineSettings(Frozen):
     enabled: bool = True
     model: Path | None = None
     name: str = "smollm2"
+    revision: str | None = None
     threads: Annotated[int, Field(ge=1)] | None = None
     block_size: Annotated[int, Field(ge=1)] = 16
     kv_tokens: Annotated[int, Field(ge=256)] = 16384

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from engine.errors import EngineError
 from engine.packaged import packaged_model
+from engine.revision import model_revision
 from gateway.home import Home
 from gateway.settings import Settings, child_environment
 from gateway.supervisor.child import Program
@@ -47,6 +48,22 @@ def model_path(settings: Settings) -> Path:
     if not path.exists():
         raise StartError(f"model {path} does not exist; set LAMINA_ENGINE__MODEL to a GGUF file or a folder")
     return path
+
+
+def with_revision(settings: Settings, model: Path) -> Settings:
+    """The settings with the revision of the model that the embedded engine loads, unless they name one.
+
+    Raises:
+        StartError: the model cannot be read.
+    """
+    engine = settings.engine
+    if engine.revision is not None:
+        return settings
+    try:
+        revision = model_revision(model, (engine.temperature, engine.top_p))
+    except EngineError as error:
+        raise StartError(str(error)) from None
+    return settings.model_copy(update={"engine": engine.model_copy(update={"revision": revision})})
 
 
 def redis_program(settings: Settings, home: Home) -> Program | None:

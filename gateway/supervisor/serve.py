@@ -22,7 +22,14 @@ from gateway.supervisor.embedded_set import EmbeddedSet, SetPrograms
 from gateway.supervisor.errors import StartError
 from gateway.supervisor.listener import bind, url_of
 from gateway.supervisor.open_home import held_home, master_secret, write_private
-from gateway.supervisor.programs import Modules, engine_program, model_path, redis_program, worker_program
+from gateway.supervisor.programs import (
+    Modules,
+    engine_program,
+    model_path,
+    redis_program,
+    with_revision,
+    worker_program,
+)
 from gateway.telemetry.logs import make_logger
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -46,6 +53,7 @@ def serve(settings: Settings, modules: Modules | None = None) -> int:
     home = Home(placed.home)
     own_engine = settings.engine_url is None and settings.engine.enabled
     model = model_path(settings) if own_engine else None
+    placed = with_revision(placed, model) if model else placed
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(bind(settings.host, settings.port))
         stack.enter_context(held_home(home))

@@ -23,6 +23,17 @@ def test_the_engine_has_a_route_without_any_configuration() -> None:
     assert found.primary.effective_model == "engine/smollm2"
 
 
+def test_only_the_engines_models_carry_its_revision_and_none_may_set_it_aside() -> None:
+    models = [
+        {"name": "m", "provider": "up"},
+        {"name": "tiny", "provider": "engine", "versions": {"kb": "7", "engine.revision": "mine"}},
+    ]
+    table = routes(models=models, engine={"revision": "r1"})
+    found = {name: route.versions for name in ("m", "tiny", "smollm2") if (route := table.resolve(name))}
+    engine = ("engine.revision", "r1")
+    assert found == {"m": (), "tiny": (engine, ("kb", "7")), "smollm2": (engine,)}
+
+
 def test_without_an_engine_nothing_answers_to_its_name() -> None:
     assert routes(engine_url=None).resolve("smollm2") is None
 

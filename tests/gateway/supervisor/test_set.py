@@ -1,5 +1,6 @@
 """Whole sets: they start, children that die come back, and they end in order. Real processes, real Redis."""
 
+import json
 import os
 import signal
 import socket
@@ -32,6 +33,7 @@ def test_a_fresh_set_is_private_ready_and_shows_its_key_once(make_set: MakeSet) 
         name: stat.S_IMODE((running.home / name).stat().st_mode) for name in ("", "secret", "run/settings.json")
     }
     assert modes == {"": 0o700, "secret": 0o600, "run/settings.json": 0o600}
+    assert json.loads((running.home / "run/settings.json").read_text("utf-8"))["engine"]["revision"]
     assert running.get("/secret") == "True"
     assert running.output.count("Your first API key, shown only now: lam_") == 1
     assert running.stop() == 0
