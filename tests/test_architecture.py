@@ -131,7 +131,9 @@ def test_arrows_go_one_way(module: str) -> None:
 def test_only_the_supervisor_knows_where_the_engine_is(module: str) -> None:
     engine = {name for name in _imports(module) if name.partition(".")[0] == "engine"}
     if _inside(module, ("gateway.supervisor",)):
-        engine -= {name for name in engine if _inside(name, ("engine.packaged", "engine.revision", "engine.errors"))}
+        engine -= {
+            name for name in engine if _inside(name, ("engine.packaged", "engine.revision", "engine.errors"))
+        }
     assert not engine
 
 
