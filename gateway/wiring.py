@@ -157,6 +157,9 @@ async def _poll(replicas: Replicas, metrics: Metrics, log: structlog.typing.Filt
             if not down:
                 log.warning("database_unavailable", part="db")
             down = True
+        except Exception as error:  # noqa: BLE001  (recorded; without the poll, changes would go unseen for ever)
+            metrics.fault("poll", type(error).__name__)
+            log.error("fault", part="poll", error=type(error).__name__)  # noqa: TRY400  (a trace may quote a row)
         else:
             if down:
                 log.info("database_back", part="db")
@@ -202,7 +205,7 @@ def _readiness(settings: Settings, link: RedisLink, replicas: Replicas) -> Readi
     checks = {"redis": redis, "database": database}
     if settings.engine_url is not None:
         checks["engine"] = engine
-    return Readiness(checks, needed=frozenset({"database"}))
+    return Readiness(checks, one_of=frozenset({"redis", "database"}))
 
 
 def _metrics_page(settings: Settings, metrics: Metrics) -> MetricsPage:

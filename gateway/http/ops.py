@@ -22,17 +22,21 @@ class Health:
 class Readiness:
     """200 when requests can be judged and answered; names the parts that are missing.
 
-    A missing cache degrades; a database that does not answer, while Redis is away too, does not let requests in.
+    A missing part degrades; a database that does not answer, while Redis is away too, does not let requests in.
+
+    Args:
+        checks: one per part.
+        one_of: parts of which at least one must be there.
     """
 
-    def __init__(self, checks: Mapping[str, Check], needed: frozenset[str]) -> None:
+    def __init__(self, checks: Mapping[str, Check], one_of: frozenset[str]) -> None:
         self._checks = checks
-        self._needed = needed
+        self._one_of = one_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers with each part's state."""
         parts = {name: await check() for name, check in self._checks.items()}
-        ready = all(parts[name] for name in self._needed)
+        ready = any(parts[name] for name in self._one_of)
         status = ("ready" if all(parts.values()) else "degraded") if ready else "unready"
         body = {"status": status, "parts": {name: "ok" if up else "down" for name, up in parts.items()}}
         await send_whole(send, 200 if ready else 503, [JSON], orjson.dumps(body))

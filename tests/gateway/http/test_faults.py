@@ -280,8 +280,8 @@ async def test_without_a_database_whoever_is_known_goes_on(it: Stand, prompt: st
     native(unknown, 503, type="server_error", code="auth_unavailable")
     assert unknown["retry-after"] == "1"
     ready = await fetch(it, "/readyz", key=None)
-    assert (ready.status, ready.json["status"]) == (503, "unready")
-    assert (await fetch(it, "/healthz", key=None)).status == 200
+    assert (ready.status, ready.json["status"]) == (200, "degraded")
+    assert ready.json["parts"] == {"redis": "ok", "database": "down"}
 
 
 async def test_a_purge_that_cannot_be_read_is_503_and_never_an_old_answer(it: Stand, prompt: str) -> None:
@@ -289,6 +289,24 @@ async def test_a_purge_that_cannot_be_read_is_503_and_never_an_old_answer(it: St
     await lose_database(it)
     await it.purge()
     native(await ask(it, said(prompt)), 503, code="auth_unavailable")
+
+
+async def test_a_bug_in_the_poll_is_counted_and_does_not_end_it(
+    it: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polled = asyncio.Event()
+
+    async def broken() -> int:
+        polled.set()
+        raise ZeroDivisionError
+
+    assert it.app.gateway is not None
+    monkeypatch.setattr(it.app.gateway.replicas, "poll", broken)
+    for _ in range(2):
+        polled.clear()
+        async with asyncio.timeout(3):
+            await polled.wait()
+    assert await faults(it, part="poll", reason="ZeroDivisionError") >= 1
 
 
 async def test_without_database_and_redis_nobody_is_let_in(
@@ -303,3 +321,6 @@ async def test_without_database_and_redis_nobody_is_let_in(
         assert reply["retry-after"] == "1"
     assert await faults(it, part="db") >= 1
     assert len(it.upstream.calls) == 1
+    ready = await fetch(it, "/readyz", key=None)
+    assert (ready.status, ready.json["status"]) == (503, "unready")
+    assert (await fetch(it, "/healthz", key=None)).status == 200
