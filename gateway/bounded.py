@@ -1,7 +1,7 @@
-"""uvicorn's HTTP/1.1 with the bounds it lacks: on the size and the lateness of a request's head.
+"""uvicorn's HTTP/1.1 with the bounds it lacks: on the size and lateness of a head, and on clients that never read.
 
 Without them a head of 64 MB costs seconds of a worker, since the parser's cost grows with the square of a header's
-size, and a head that never ends holds its connection for ever.
+size; a head that never ends holds its connection for ever, and so does an answer that nobody takes.
 """
 
 import asyncio
@@ -17,6 +17,9 @@ MAX_UNFRAMED_BYTES = 2 << 20
 
 UNFRAMED_WITHIN_S = 10.0
 """Longest time such bytes may take to lead to something."""
+
+UNREAD_WITHIN_S = 60.0
+"""Longest time a client may leave a full buffer of its answer unread."""
 
 
 class OneWriteATurn:
@@ -56,6 +59,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     _unframed_bytes = 0
     _late: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Called by the loop; a connection on which nothing comes ends as an idle one does."""
@@ -67,7 +71,18 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
         self._framed()
+        self._taken()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Called by the transport: the client does not keep up."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(UNREAD_WITHIN_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Called by the transport."""
+        self._taken()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop."""
@@ -96,6 +111,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Called for what is no HTTP."""
         self._refuse(400, msg)
+
+    def _taken(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _framed(self) -> None:
         self._unframed_bytes = 0

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import time
 
 import orjson
@@ -10,6 +11,7 @@ import pytest
 from gateway import bounded
 from tests.gateway.http.wire import CHAT, Line, Reply, ask, chat_request, fetch, line, message, said
 from tests.gateway.stand import KEY, Stand
+from tests.upstream import Script
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -113,6 +115,43 @@ async def test_whoever_sends_a_head_in_time_keeps_the_line(it: Stand, prompt: st
             await opened.send(raw[cut + 10 :])
             assert (await opened.reply()).status == 200
             await asyncio.sleep(WITHIN_S * 1.2)  # and so has silence between requests
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_an_answer_that_nobody_takes_is_given_up(
+    it: Stand, prompt: str, monkeypatch: pytest.MonkeyPatch, *, stream: bool
+) -> None:
+    monkeypatch.setattr(bounded, "UNREAD_WITHIN_S", WITHIN_S)
+    it.upstream.enqueue(Script(pieces=("x" * (1 << 20),) * 16))
+    host, _, port = it.url.removeprefix("http://").partition(":")
+    taken = 0
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(deaf, (host, int(port)))
+        await loop.sock_sendall(deaf, chat_request(said(prompt, stream=stream)))
+        await asyncio.sleep(1)
+        async with asyncio.timeout(5):
+            with contextlib.suppress(ConnectionError):
+                while part := await loop.sock_recv(deaf, 1 << 20):
+                    taken += len(part)
+    assert 0 < taken < 16 << 20
+
+
+async def test_a_client_that_catches_up_in_time_gets_all(
+    it: Stand, prompt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded, "UNREAD_WITHIN_S", 1.0)
+    text = "x" * (16 << 20)
+    it.upstream.enqueue(Script(pieces=(text,)))
+    async with line(it) as opened:
+        await opened.send(chat_request(said(prompt)))
+        await asyncio.sleep(0.3)
+        assert (await opened.reply()).text == text
+        await asyncio.sleep(1.1)
+        await opened.send(chat_request(said(prompt)))
+        assert (await opened.reply()).status == 200
 
 
 @pytest.mark.parametrize(
