@@ -15,6 +15,9 @@ from gateway.protocols.sse import SseError, SseEvent, SseParser
 from gateway.providers.faults import CUT, FOREIGN, GARBLED, failed, from_foreign, refused
 from policies.types import ChatResponse
 
+MAX_STREAM_BYTES = 64 << 20
+"""Longest stream that is relayed: everybody who may still join an answer gets all of it, so all of it is kept."""
+
 _DONE = b"[DONE]"
 _DRAIN_S = 0.1
 
@@ -38,6 +41,7 @@ class LiveStream:
         self._ready: deque[dict[str, Any]] = deque()
         self._fault: UpstreamError | None = None
         self._done = False
+        self._left_bytes = MAX_STREAM_BYTES
 
     async def begin(self) -> None:
         """Waits for the first chunk.
@@ -86,6 +90,10 @@ class LiveStream:
                 self._take(data)
 
     def _take(self, data: bytes) -> None:
+        self._left_bytes -= len(data)
+        if self._left_bytes < 0:
+            self._fail(failed(GARBLED))
+            return
         try:
             events = self._parser.feed(data)
         except SseError:

@@ -5,7 +5,7 @@ import orjson
 import pytest
 
 from gateway.errors import SettingsError, UpstreamError
-from gateway.providers import load_provider
+from gateway.providers import load_provider, streams
 from gateway.providers.contract import Provider, ProviderCall
 from gateway.settings import ProviderSettings
 from tests.upstream import Script, Upstream
@@ -217,3 +217,22 @@ async def test_done_without_its_blank_line_is_an_end(
 ) -> None:
     upstream.enqueue(Script(events=[{"choices": []}, b"data: [DONE]\n"], done=False))
     assert len([chunk async for chunk in await provider.stream(call)]) == 1
+
+
+async def test_a_stream_without_end_is_given_up(
+    provider: Provider, upstream: Upstream, call: ProviderCall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "MAX_STREAM_BYTES", 10_000)
+    upstream.enqueue(Script(pieces=("x" * 1000,) * 100, piece_delay_s=0.001))
+    stream, chunks = await provider.stream(call), list[object]()
+
+    async def take() -> None:
+        async for chunk in stream:
+            chunks.append(chunk)
+
+    with pytest.raises(UpstreamError) as caught:
+        await take()
+    assert caught.value.reason == "protocol"
+    assert 1 <= len(chunks) <= 10
+    await stream.close()
+    await upstream.until(disconnects=1)
