@@ -222,9 +222,9 @@ class Forwarder:
 
 
 def _model_names(route: Route) -> tuple[str, ...]:
-    """Every name that a purge may use for the model: the route's, the provider's, and both in one."""
+    """Every name that a purge may use for the model: the provider's, alone and with the provider, and the route's."""
     primary = route.primary
-    return tuple(dict.fromkeys((primary.effective_model, primary.upstream_model, route.name)))
+    return tuple(dict.fromkeys((primary.effective_model, primary.upstream_model, route.name, *route.aliases)))
 
 
 def _another_may_do_better(error: UpstreamError) -> bool:

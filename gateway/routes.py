@@ -35,6 +35,7 @@ class Route:
         name: the route's own name, the same for all its aliases.
         targets: the primary, then its fallbacks in order.
         mode, ttl_s, versions: as the settings say, defaults filled in.
+        aliases: its other names.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Route:
     mode: Mode
     ttl_s: int
     versions: tuple[tuple[str, str], ...]
+    aliases: tuple[str, ...] = ()
 
     @property
     def primary(self) -> Target:
@@ -82,6 +84,7 @@ class Routes:
             mode=model.mode or cache.mode,
             ttl_s=model.ttl_s or cache.ttl_s,
             versions=merge_versions(cache.versions, model.versions, self._revision(model)),
+            aliases=model.aliases,
         )
 
     def _revision(self, model: ModelSettings) -> dict[str, str]:

@@ -34,6 +34,15 @@ async def test_aliases_of_a_partition_are_one_partition(it: Stand, prompt: str) 
     assert await words(it, said(prompt), ("x-lamina-versions", 'a=1, b="2"')) == "HIT"
 
 
+@pytest.mark.parametrize("name", ["m", "alias", "a/b", "up/m"])
+async def test_a_purge_may_call_the_model_by_any_of_its_names(it: Stand, prompt: str, name: str) -> None:
+    assert [await words(it, said(prompt)) for _ in range(2)] == ["MISS", "HIT"]
+    await it.purge("model", "other")
+    assert await words(it, said(prompt)) == "HIT"
+    await it.purge("model", name)
+    assert await words(it, said(prompt)) == "MISS"
+
+
 async def test_no_request_reaches_what_an_operators_bump_left_behind(it: Stand, prompt: str) -> None:
     asked = ("x-lamina-versions", "kb=1")
     await ask(it, said(prompt, model="before"))
