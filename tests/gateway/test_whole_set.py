@@ -126,9 +126,9 @@ async def test_figures_add_up_whichever_worker_answers(it: WholeSet, upstream: U
 
 
 async def test_no_figure_falls_when_a_worker_is_killed_in_mid_stream(it: WholeSet, upstream: Upstream) -> None:
-    upstream.enqueue(Script(hang_after=2))
     async with it.lines() as lines:
         victim, hanging = next(iter(lines.items()))
+        upstream.enqueue(Script(hang_after=2))
         await hanging.send(chat_request(said("cut off by a kill", stream=True)))
         assert (await hanging.head()).status == 200
         before = await it.page()
