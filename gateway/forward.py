@@ -222,7 +222,7 @@ class Forwarder:
 
 
 def _model_names(route: Route) -> tuple[str, ...]:
-    """Every name that a purge may use: the upstream model with and without its provider, the route, its aliases."""
+    """Every name that a purge may use: the upstream model with and without provider, the route, its aliases."""
     primary = route.primary
     return tuple(dict.fromkeys((primary.effective_model, primary.upstream_model, route.name, *route.aliases)))
 
