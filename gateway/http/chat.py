@@ -1,5 +1,6 @@
 """A chat surface: one endpoint of one protocol over the neutral chat, hits replayed in the form asked for."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 
@@ -8,7 +9,7 @@ from gateway.errors import ApiError, UpstreamError
 from gateway.http.asgi import JSON, ClientGone, Headers, Receive, Scope, Send, header_value, read_body, send_whole
 from gateway.http.edge import Trace, bearer_digest, new_id
 from gateway.http.parsed import Parsed, ParsedBodies
-from gateway.http.relay import CLIENT_GONE, Relay
+from gateway.http.relay import CLIENT_GONE, Relay, stopping
 from gateway.http.reply import cors, first_headers, id_headers
 from gateway.pipeline import Pipeline, Served
 from gateway.protocols.dialect import Dialect
@@ -56,6 +57,11 @@ class ChatSurface:
             trace.reason = f"upstream_{error.reason}"
         except ClientGone:
             trace.status = CLIENT_GONE
+        except asyncio.CancelledError:  # by the server alone, when its time to drain is over; the task ends here
+            late = stopping()
+            if trace.status == 0:
+                await self._send_error(send, trace, late.status, error_body(late), late.headers)
+            trace.reason = late.code or late.kind
         finally:
             self._record(trace)
 

@@ -17,6 +17,8 @@ from policies.types import ChatRequest
 CLIENT_GONE = 499
 """Logged when the client left before its answer was whole; never sent."""
 
+_LAST_WORD_S = 0.5
+
 
 @dataclass(slots=True)
 class Relay:
@@ -25,6 +27,7 @@ class Relay:
     Attributes:
         headers: what is sent first; grows until the answer begins.
         vendors: products whose status headers are mirrored.
+        stopping: the server's time to drain is over, and what is not whole by now is told so.
     """
 
     dialect: Dialect
@@ -33,6 +36,7 @@ class Relay:
     trace: Trace
     headers: Headers
     vendors: tuple[str, ...]
+    stopping: bool = False
 
     def _events(self, answer_id: str | None) -> Events:
         usage = self.request.include_usage
@@ -73,6 +77,9 @@ class Relay:
                 self.trace.status = CLIENT_GONE
                 raise ClientGone
             relay.result()
+        except asyncio.CancelledError:
+            self.stopping = True
+            raise
         finally:
             for task in (relay, gone):
                 task.cancel()
@@ -104,7 +111,19 @@ class Relay:
         except ApiError as error:
             trace.reason = error.kind
             last = events.failed(error.status, error_body(error), trace.request_id)
+        except asyncio.CancelledError:
+            if not self.stopping:
+                raise
+            await self._last_word(events)
+            return
         await self.send({"type": "http.response.body", "body": last})
+
+    async def _last_word(self, events: Events) -> None:
+        """Ends a stream that may not be waited for; nor is a client that does not read."""
+        error = stopping()
+        last = events.failed(error.status, error_body(error), self.trace.request_id)
+        async with asyncio.timeout(_LAST_WORD_S):
+            await self.send({"type": "http.response.body", "body": last})
 
     async def _pump(self, flying: Flying, events: Events) -> bytes:
         """Sends what comes as it comes; returns what closes the stream."""
@@ -124,3 +143,9 @@ class Relay:
         if self.trace.ttft_s is None:
             self.trace.ttft_s = time.perf_counter() - self.trace.begun
         await self.send({"type": "http.response.body", "body": part, "more_body": True})
+
+
+def stopping() -> ApiError:
+    """What a request is told that is not answered when the server's time to drain is over."""
+    problem = "The gateway is stopping, and this request took longer than it may wait. Try again shortly."
+    return ApiError(503, problem, code="stopping", kind="server_error", headers={"retry-after": "1"})
