@@ -50,13 +50,13 @@ class Flight:
         self.target: Target | None = None
         self.headers: Mapping[str, str] = {}
 
-    def start(self, work: Awaitable[None]) -> None:
+    def start(self, work: Callable[["Flight"], Awaitable[None]]) -> None:
         """Runs the model call; its end, whatever it is, wakes the passengers."""
         self._task = asyncio.create_task(self._run(work), name="flight")
 
-    async def _run(self, work: Awaitable[None]) -> None:
+    async def _run(self, work: Callable[["Flight"], Awaitable[None]]) -> None:
         try:
-            await work
+            await work(self)
         finally:
             self._forget()
             if self.landing is None and self._failure is None:
@@ -211,7 +211,7 @@ class Flights:
             self._flights[key] = flight
         self._changed(1)
         passenger = flight.board()
-        flight.start(work(flight))
+        flight.start(work)
         return passenger, True
 
     def __len__(self) -> int:

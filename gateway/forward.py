@@ -25,6 +25,7 @@ from policies.keys import CacheKey
 from policies.types import ChatResponse
 
 _SALT_CHARS = 32
+_MAX_SALTS = 10_000
 _TOO_MANY = 429
 _SERVER_ERROR = 500
 
@@ -216,6 +217,8 @@ class Forwarder:
     def _salt(self, tenant_id: str) -> str:
         salt = self._salts.get(tenant_id)
         if salt is None:
+            if len(self._salts) >= _MAX_SALTS:
+                self._salts.clear()
             salt = derive(self._outside.secret, "engine-salt", tenant_id).hex()[:_SALT_CHARS]
             self._salts[tenant_id] = salt
         return salt

@@ -7,7 +7,6 @@ before the entry is so much as opened.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gateway.asked import Asked
 from gateway.errors import ApiError, DatabaseUnavailable, StoreUnavailable
@@ -25,7 +24,6 @@ from policies.decide import Bypass, Hit, Lookup, Miss, Stale, judge, route
 from policies.keys import CacheKey, KeySpace, Namespace, canonical_request
 from policies.types import ChatResponse, Principal, token_counts
 
-_MAX_KEYSPACES = 4096
 _MAX_KEYS_A_BODY = 16
 _RESULTS = {Hit: "hit", Stale: "stale", Miss: "miss"}
 
@@ -74,7 +72,6 @@ class Pipeline:
 
     def __init__(self, rooms: Rooms) -> None:
         self._rooms = rooms
-        self._keyspaces: dict[tuple[Any, ...], KeySpace] = {}
         self._opened = OpenedEntries(rooms.sealer)
 
     async def authenticate(self, key_digest: bytes) -> Principal:
@@ -216,6 +213,7 @@ class Pipeline:
             opened = self._opened.open(found.value, replica.tenant_id, key.digest)
         except EntryError as error:
             self._rooms.metrics.fault("exact", f"entry_{error.reason}")
+            self._rooms.exact.drop(replica.tenant_id, key.hex)
             return None, Miss("corrupt")
         purged = None
         if not replica.purges.nothing_since(opened.entry.as_of):
@@ -244,29 +242,23 @@ class Pipeline:
 
     def _key(self, tenant_id: str, target: Route, asked: Asked, controls: Controls) -> CacheKey:
         model = target.primary.effective_model
-        named: tuple[Any, ...] = (tenant_id, model, target.versions)
-        if controls is not NO_CONTROLS:
-            named += (controls.scope, controls.partition, controls.versions)
-        if controls.caller_key is not None:
-            return self._keyspace(named, target, controls).of_caller(controls.caller_key)
+        whose = (controls.scope, controls.partition, target.versions, controls.versions)
+        if controls is not NO_CONTROLS:  # a client's own words are not remembered: they could be many and long
+            space = KeySpace(Namespace(tenant_id, "chat", model, *whose))
+            if controls.caller_key is not None:
+                return space.of_caller(controls.caller_key)
+            return space.of_request(self._canonical(asked))
+        named = (tenant_id, model, target.versions)
         key = asked.keys.get(named)
         if key is None:
-            canonical = canonical_request(asked.request.body, self._rooms.cache.ignored_fields)
-            key = self._keyspace(named, target, controls).of_request(canonical)
             if len(asked.keys) >= _MAX_KEYS_A_BODY:
                 asked.keys.clear()
-            asked.keys[named] = key
+            space = KeySpace(Namespace(tenant_id, "chat", model, *whose))
+            key = asked.keys[named] = space.of_request(self._canonical(asked))
         return key
 
-    def _keyspace(self, named: tuple[Any, ...], target: Route, controls: Controls) -> KeySpace:
-        space = self._keyspaces.get(named)
-        if space is None:
-            if len(self._keyspaces) >= _MAX_KEYSPACES:
-                self._keyspaces.clear()
-            tenant_id, model = named[:2]
-            whose = (controls.scope, controls.partition, target.versions, controls.versions)
-            space = self._keyspaces[named] = KeySpace(Namespace(tenant_id, "chat", model, *whose))
-        return space
+    def _canonical(self, asked: Asked) -> bytes:
+        return canonical_request(asked.request.body, self._rooms.cache.ignored_fields)
 
 
 def unauthorised() -> ApiError:

@@ -16,11 +16,12 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from gateway.db import Database, RecordError
+from gateway.db import Database, PurgeRepository, RecordError, TenantRepository
 from gateway.errors import SettingsError, StoreUnavailable
 from gateway.home import with_home_services
 from gateway.invalidation.announce import RedisAnnouncer
 from gateway.invalidation.contract import Announcer
+from gateway.invalidation.telling import Records, tell
 from gateway.settings import Settings, settings_from_environment
 
 T = TypeVar("T")
@@ -44,7 +45,8 @@ class Office:
     async def announce(self, tenant_id: str, auth_seq: int, purge_seq: int) -> bool:
         """Tells every worker; false when Redis did not confirm."""
         try:
-            await self.announcer.announce(tenant_id, auth_seq, purge_seq)
+            records = Records(TenantRepository(self.database), PurgeRepository(self.database))
+            await tell(self.announcer, records, tenant_id, (auth_seq, purge_seq), self.now_s)
         except StoreUnavailable:
             return False
         return True

@@ -33,7 +33,9 @@ def _take_scope(ctx: click.Context, param: click.Parameter, value: str | bool | 
 @click.option("--key", metavar="DIGEST", expose_value=False, callback=_take_scope, help="The entry of one key.")
 @click.option("--tag", metavar="T", expose_value=False, callback=_take_scope, help="Entries with a tag.")
 @click.option("--model", metavar="M", expose_value=False, callback=_take_scope, help="Entries of a model.")
-@click.option("--user", metavar="U", expose_value=False, callback=_take_scope, help="Entries of an end user.")
+@click.option(
+    "--user", metavar="U", expose_value=False, callback=_take_scope, help="Entries scoped to an end user."
+)
 @click.option(
     "--version",
     metavar="NAME=VALUE",

@@ -28,7 +28,7 @@ class RedisAnnouncer:
         url = with_home_services(settings).redis_url
         return cls(RedisTarget.parse(url.get_secret_value() if url else ""), embedded=settings.redis_url is None)
 
-    async def announce(self, tenant_id: str, auth_seq: int, purge_seq: int) -> None:
+    async def announce(self, tenant_id: str, auth_seq: int, purge_seq: int) -> tuple[int, int]:
         """Raises the tenant's sequences in Redis to at least these, trying for some seconds.
 
         An embedded Redis that is not running needs no word: whoever connects to it next reads the database first.
@@ -37,19 +37,20 @@ class RedisAnnouncer:
             StoreUnavailable: Redis did not confirm; workers still learn of it by their own poll of the database.
         """
         if self._embedded and not await self._is_running():
-            return
+            return auth_seq, purge_seq
         link = RedisLink(self._target, deadline_s=_ATTEMPT_S, failures=1000, retry_s=1.0, on_fault=_no_counter)
         give_up_at = time.monotonic() + self._give_up_s
         try:
             while True:
                 try:
-                    await link.raise_to({auth_key(tenant_id): auth_seq, purge_key(tenant_id): purge_seq})
+                    wanted = {auth_key(tenant_id): auth_seq, purge_key(tenant_id): purge_seq}
+                    held_auth, held_purge = await link.raise_to(wanted)
                 except StoreUnavailable:
                     if time.monotonic() + _PAUSE_S > give_up_at:
                         raise
                     await asyncio.sleep(_PAUSE_S)
                 else:
-                    return
+                    return held_auth, held_purge
         finally:
             await link.close()
 

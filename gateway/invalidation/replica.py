@@ -155,13 +155,21 @@ class Replicas:
     async def _make_up(self, replica: TenantReplica, auth_seq: int, purge_seq: int) -> None:
         """Raises the database to what Redis remembers: it was restored from before the latest changes.
 
-        Without this, the next purge would get a number that living entries have already seen.
+        Without this, the next purge would get a number that living entries, and other workers, have already seen;
+        so the database is raised above it, which also purges what was made since.
         """
         if max(auth_seq, purge_seq) > _MAX_SEQUENCE:
             return
-        await self._tenants.raise_auth_seq(replica.tenant_id, auth_seq)
-        await self._purges.close_gap(replica.tenant_id, purge_seq, self._now_s())
+        await self._tenants.raise_auth_seq(replica.tenant_id, auth_seq + 1)
+        await self._purges.close_gap(replica.tenant_id, purge_seq + 1, self._now_s())
         await self.refresh(replica)
+
+    async def _mend(self, replica: TenantReplica) -> None:
+        """Makes up when the database knows less than this worker did before it asked."""
+        auth_seq, purge_seq = replica.auth_seq, replica.purges.seq
+        state = await self._tenants.state(replica.tenant_id)
+        if state is not None and (state.auth_seq < auth_seq or state.purge_seq < purge_seq):
+            await self._make_up(replica, auth_seq, purge_seq)
 
     async def refresh(self, replica: TenantReplica) -> None:
         """Reads the tenant from the database.
@@ -179,9 +187,10 @@ class Replicas:
         replica.take_state(state)
 
     async def poll(self) -> int:
-        """Compares every known tenant with the database and raises Redis where the database is ahead.
+        """Compares every known tenant with the database, and raises whichever of database and Redis is behind.
 
-        Bounds how long a change is missed that was committed but could not be announced.
+        Bounds how long a change is missed that was committed but could not be announced, and how long a database
+        that was restored under running workers goes unnoticed.
 
         Returns:
             How many tenants had changed.
@@ -192,9 +201,10 @@ class Replicas:
         changed = 0
         for tenant_id, (auth_seq, purge_seq) in (await self._purges.heads()).items():
             replica = self._replicas.get(tenant_id)
-            if replica is None or (auth_seq <= replica.auth_seq and purge_seq <= replica.purges.seq):
+            if replica is None or (auth_seq == replica.auth_seq and purge_seq == replica.purges.seq):
                 continue
             changed += 1
             await self.refresh(replica)
+            await self._mend(replica)
             self._raise(tenant_id, replica.auth_seq, replica.purges.seq)
         return changed

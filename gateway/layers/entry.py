@@ -15,6 +15,7 @@ from policies.purges import Made
 from policies.types import ChatResponse, Choice
 
 MAGIC = b"LM1"
+_MAX_KEYS = 10_000
 _PLAIN, _ZSTD = b"\x00", b"\x01"
 _COMPRESS_FROM_BYTES = 1024
 _MAX_PLAIN_BYTES = 64 << 20
@@ -139,6 +140,8 @@ class Sealer:
     def _mac(self, tenant_id: str, key: bytes, flags: bytes, payload: bytes) -> bytes:
         tenant_key = self._keys.get(tenant_id)
         if tenant_key is None:
+            if len(self._keys) >= _MAX_KEYS:
+                self._keys.clear()
             tenant_key = derive(self._secret, "entry", tenant_id)
             self._keys[tenant_id] = tenant_key
         return hmac.digest(tenant_key, flags + key + payload, hashlib.sha256)

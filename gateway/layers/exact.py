@@ -77,13 +77,11 @@ class ExactLayer:
         keep_ms = max(1, int(keep_s * 1000))
         return self._link.post("SET", entry_key(tenant_id, digest_hex), value, "PX", keep_ms)
 
-    async def drop(self, tenant_id: str, digest_hex: str) -> None:
-        """Deletes an entry that proved to be none of ours.
-
-        Raises:
-            StoreUnavailable: as `look_up`.
-        """
-        await self._link.call("DEL", entry_key(tenant_id, digest_hex))
+    def drop(self, tenant_id: str, digest_hex: str) -> None:
+        """Queues the deletion of an entry that proved to be none of ours; if that fails, the next reader tries."""
+        deleted = self._link.post("DEL", entry_key(tenant_id, digest_hex))
+        if deleted is not None:
+            deleted.add_done_callback(lambda future: future.cancelled() or future.exception())
 
 
 def _found(reply: Any, epoch: int) -> Found:

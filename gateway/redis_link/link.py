@@ -10,11 +10,13 @@ from gateway.redis_link.connection import Connection, ReplyError
 from gateway.redis_link.target import RedisTarget
 
 RAISE_TO_MAX = """
+local held = {}
 for i = 1, #KEYS do
   local now = tonumber(redis.call('GET', KEYS[i]) or '-1') or -1
   if tonumber(ARGV[i]) > now then redis.call('SET', KEYS[i], ARGV[i]) end
+  held[i] = redis.call('GET', KEYS[i])
 end
-return 1
+return held
 """
 
 
@@ -103,13 +105,20 @@ class RedisLink:
             return None
         return connection.call(command)
 
-    async def raise_to(self, values: dict[str, int]) -> None:
+    async def raise_to(self, values: dict[str, int]) -> tuple[int, ...]:
         """Raises counters to at least these values in one atomic step; keys must share a hash slot.
+
+        Returns:
+            What they are now, in order; more than asked for when somebody raised them before.
 
         Raises:
             StoreUnavailable: as `call`.
         """
-        await self.call("EVAL", RAISE_TO_MAX, len(values), *values, *values.values())
+        held = await self.call("EVAL", RAISE_TO_MAX, len(values), *values, *values.values())
+        try:
+            return tuple(int(value) for value in held)
+        except (TypeError, ValueError):
+            raise StoreUnavailable("a reply of another shape") from None
 
     async def _connect(self) -> Connection:
         if self._closed or self._probe is not None:
@@ -175,13 +184,15 @@ class RedisLink:
             self._probe = asyncio.create_task(self._probe_until_back(), name="redis-probe")
 
     async def _probe_until_back(self) -> None:
-        while not self._closed:
-            await asyncio.sleep(self._retry_s)
-            with contextlib.suppress(StoreUnavailable):
-                await self._dial()
-                break
-        self._failures = 0
-        self._probe = None
+        try:
+            while not self._closed:
+                await asyncio.sleep(self._retry_s)
+                with contextlib.suppress(StoreUnavailable):
+                    await self._dial()
+                    break
+        finally:
+            self._failures = 0
+            self._probe = None
 
     async def close(self) -> None:
         """Drops the connection and stops probing; later calls are refused."""

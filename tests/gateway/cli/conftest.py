@@ -56,11 +56,12 @@ class ToldAnnouncer:
     told: list[tuple[str, int, int]] = field(default_factory=list)
     away: bool = False
 
-    async def announce(self, tenant_id: str, auth_seq: int, purge_seq: int) -> None:
+    async def announce(self, tenant_id: str, auth_seq: int, purge_seq: int) -> tuple[int, int]:
         """Notes the sequences, or fails as the real one does."""
         if self.away:
             raise StoreUnavailable("no answer")
         self.told.append((tenant_id, auth_seq, purge_seq))
+        return auth_seq, purge_seq
 
 
 @pytest.fixture

@@ -110,7 +110,8 @@ async def test_a_write_with_no_connection_is_not_queued(redis_server: RedisServe
 async def test_drop_deletes_one_entry(redis_server: RedisServer, layer: ExactLayer) -> None:
     redis_server.command("SET", purge_key("t1"), "5")
     redis_server.command("SET", entry_key("t1", DIGEST), "v")
-    await layer.drop("t1", DIGEST)
+    assert (await layer.look_up("t1", DIGEST)).value == b"v"
+    layer.drop("t1", DIGEST)
     assert await layer.look_up("t1", DIGEST) == Found(None, 5, None, 1)
 
 
