@@ -48,13 +48,19 @@ class Made:
 class PurgeIndex:
     """One tenant's purge log, folded to the highest sequence per scope.
 
-    Invariant: `seq` never falls, and neither does the highest sequence of any scope.
+    Invariant: `seq` never falls, and neither does the highest sequence of any scope that is still told apart.
+
+    Args:
+        seq: where the log begins.
+        max_scopes: beyond so many, the older half is folded into one hard purge of everything up to there: memory is
+            bounded, and what is forgotten purges more than it named, never less.
     """
 
-    __slots__ = ("_latest", "seq")
+    __slots__ = ("_latest", "_max_scopes", "seq")
 
-    def __init__(self, seq: int = 0) -> None:
+    def __init__(self, seq: int = 0, max_scopes: int = 50_000) -> None:
         self.seq = seq
+        self._max_scopes = max_scopes
         self._latest: dict[tuple[str, str, str], int] = {}
 
     def fold(self, rows: Iterable[Purge], head: int) -> None:
@@ -68,6 +74,15 @@ class PurgeIndex:
             if row.seq > self._latest.get(scope, 0):
                 self._latest[scope] = row.seq
         self.seq = max(self.seq, head)
+        if len(self._latest) > self._max_scopes:
+            self._forget_older_half()
+
+    def _forget_older_half(self) -> None:
+        by_age = sorted(self._latest.items(), key=lambda item: item[1])
+        older, newer = by_age[: len(by_age) // 2], by_age[len(by_age) // 2 :]
+        self._latest = dict(newer)
+        everything = ("hard", "all", "")
+        self._latest[everything] = max(self._latest.get(everything, 0), older[-1][1])
 
     def nothing_since(self, as_of: int) -> bool:
         """Whether no purge at all is later than `as_of`."""

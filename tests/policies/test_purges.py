@@ -129,3 +129,25 @@ def test_an_entry_of_no_user_is_not_of_the_empty_user() -> None:
 def test_a_kind_of_a_newer_version_purges_everything() -> None:
     index = folded([Purge(1, "session", "abc", "hard")])
     assert index.verdict(Made("00", ("m",)), 0) == "hard"
+
+
+STRENGTH = {None: 0, "soft": 1, "hard": 2}
+
+
+@given(LOGS, MADES, st.integers(0, 13), st.integers(2, 6))
+def test_a_bounded_index_purges_more_never_less(log: list[Purge], made: Made, as_of: int, max_scopes: int) -> None:
+    index = PurgeIndex(max_scopes=max_scopes)
+    for row in log:
+        index.fold([row], row.seq)
+        assert len(index._latest) <= max_scopes + 1
+    assert STRENGTH[index.verdict(made, as_of)] >= STRENGTH[read_whole(log, made, as_of)]
+
+
+def test_the_latest_scopes_are_still_told_apart_when_old_ones_are_forgotten() -> None:
+    index = PurgeIndex(max_scopes=10)
+    for seq in range(1, 1001):
+        index.fold([Purge(seq, "tag", f"t{seq}", "hard")], seq)
+    assert len(index._latest) <= 11
+    assert index.verdict(Made("00", ("m",), tags=("t1000",)), 999) == "hard"
+    assert index.verdict(Made("00", ("m",), tags=("other",)), 999) is None
+    assert index.verdict(Made("00", ("m",), tags=("other",)), 5) == "hard"
