@@ -52,8 +52,8 @@ class PurgeIndex:
 
     Args:
         seq: where the log begins.
-        max_scopes: beyond so many, the older half is folded into one hard purge of everything up to there: memory is
-            bounded, and what is forgotten purges more than it named, never less.
+        max_scopes: beyond so many, the older half is folded into one hard purge of everything up to there: memory
+            is bounded, and what is forgotten purges more than it named, never less.
     """
 
     __slots__ = ("_latest", "_max_scopes", "seq")
