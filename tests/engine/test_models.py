@@ -31,6 +31,7 @@ def test_an_unknown_family_is_refused_by_name() -> None:
         model_class("mamba")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_long_text_gives_the_textbook_logits(name: str, tmp_path: Path) -> None:
     shape, config = SHAPES[name], tiny.small_config(kv_tokens=1024)

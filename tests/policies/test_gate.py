@@ -156,6 +156,7 @@ MESSAGES = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(MESSAGES, st.sampled_from([*sorted(FINISHED), "length", "x", None]), ANYTHING, ANYTHING)
 def test_any_message_is_judged_and_never_fails(message: Json, reason: str | None, n: Any, wanted: Any) -> None:
     asked = {"n": n, "response_format": {"type": wanted}}

@@ -137,6 +137,7 @@ def test_breakpoints_are_left_out_of_parts_alone_and_the_body_keeps_them() -> No
         assert b"prompt_cache_breakpoint" in canonical_request({**elsewhere, "x": {"prompt_cache_breakpoint": 0}})
 
 
+@pytest.mark.slow
 @given(BODIES, BODIES)
 def test_two_bodies_share_bytes_only_when_they_say_the_same(one: Json, other: Json) -> None:
     """Brute force: what is left of both after the documented rules, written with types, decides."""

@@ -15,6 +15,7 @@ def test_it_is_clean_whatever_the_test_before_did(redis_server: RedisServer) -> 
     assert redis_server.command("PING") == b"+PONG\r\n"
 
 
+@pytest.mark.slow
 def test_a_frozen_server_does_not_answer(redis_server: RedisServer) -> None:
     redis_server.stop()
     try:

@@ -61,6 +61,7 @@ async def append_at_last(database: Database, tenant: TenantRecord) -> int:
     return await append(database, tenant)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("records_url", ["sqlite"], indirect=True)
 async def test_a_foreign_lock_on_sqlite_stops_writers_in_time_and_no_reader(
     hasty: Database, tenant: TenantRecord, tmp_path: Path
@@ -107,6 +108,7 @@ async def test_a_killed_postgresql_fails_at_once_and_comes_back(
     await database.close()
 
 
+@pytest.mark.slow
 async def test_a_frozen_postgresql_fails_in_time_and_comes_back(
     postgres_url: str, postgres_server: PostgresServer
 ) -> None:
@@ -144,6 +146,7 @@ async def test_connections_cut_by_the_server_are_replaced_unseen(
     await database.close()
 
 
+@pytest.mark.slow
 async def test_a_storm_of_cancellations_leaks_no_connection(database: Database, tenant: TenantRecord) -> None:
     dice = random.Random(7)
 

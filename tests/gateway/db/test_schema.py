@@ -87,6 +87,7 @@ assert [os.wait()[1] for _ in range(4)] == [0, 0, 0, 0]
 """
 
 
+@pytest.mark.slow
 async def test_many_starts_at_once_migrate_once(database_url: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", STARTING, database_url]
     done = await asyncio.to_thread(

@@ -26,6 +26,7 @@ T = TypeVar("T")
 PATIENCE_S = 20.0
 
 
+@pytest.mark.slow
 async def test_200_purges_by_many_tasks_over_two_openings(records_url: str) -> None:
     opened = [Database.open(records_url, deadline_s=PATIENCE_S) for _ in range(2)]
     tenants = [await TenantRepository(opened[0]).create(name, "test", 1.0) for name in ("acme", "other")]
@@ -96,6 +97,7 @@ for _ in range(int(sys.argv[3])):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("records_url", ["sqlite"], indirect=True)
 async def test_no_acknowledged_purge_is_lost_when_its_writer_is_killed(
     database: Database, records_url: str
@@ -231,6 +233,7 @@ class Records(RuleBasedStateMachine):
         assert self.runner.run(self.purges.since(model.tenant_id, middle)) == model.log[middle:]
 
 
+@pytest.mark.slow
 def test_any_history_of_changes_equals_the_model(records_url: str) -> None:
     machine = type("RecordsHere", (Records,), {"url": records_url})
     run_state_machine_as_test(machine, settings=settings(max_examples=6, stateful_step_count=20))

@@ -102,6 +102,7 @@ async def test_a_head_that_drips_is_408(it: Stand) -> None:
         await refused(opened, 408)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hasty")
 async def test_whoever_sends_a_head_in_time_keeps_the_line(it: Stand, prompt: str) -> None:
     raw = chat_request(said(prompt))
@@ -117,6 +118,7 @@ async def test_whoever_sends_a_head_in_time_keeps_the_line(it: Stand, prompt: st
             await asyncio.sleep(WITHIN_S * 1.2)  # and so has silence between requests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 async def test_an_answer_that_nobody_takes_is_given_up(
     it: Stand, prompt: str, monkeypatch: pytest.MonkeyPatch, *, stream: bool
@@ -139,6 +141,7 @@ async def test_an_answer_that_nobody_takes_is_given_up(
     assert 0 < taken < 16 << 20
 
 
+@pytest.mark.slow
 async def test_a_client_that_catches_up_in_time_gets_all(
     it: Stand, prompt: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,7 @@ async def test_a_control_that_allows_changes_nothing(it: Stand, prompt: str, hea
     assert [await words(it, said(prompt), header) for _ in range(2)] == ["MISS", "HIT"]
 
 
+@pytest.mark.slow
 async def test_an_age_or_a_remaining_life_may_be_demanded(it: Stand, prompt: str) -> None:
     await ask(it, said(prompt), ("x-lamina-cache-ttl", "100"))
     too_short = await ask(it, said(prompt), control("min-fresh=200, only-if-cached"))
@@ -119,6 +120,7 @@ async def test_an_age_or_a_remaining_life_may_be_demanded(it: Stand, prompt: str
     assert int((await ask(it, said(prompt)))["age"]) == 0  # the refreshed entry
 
 
+@pytest.mark.slow
 async def test_an_age_may_be_demanded_in_the_body(it: Stand, prompt: str) -> None:
     wishes = (
         {"cache": {"s-maxage": 1}},
@@ -132,6 +134,7 @@ async def test_an_age_may_be_demanded_in_the_body(it: Stand, prompt: str) -> Non
     assert [await words(it, body) for body in bodies] == ["MISS"] * 3
 
 
+@pytest.mark.slow
 async def test_stale_answers_are_for_those_who_accept_them(it: Stand, prompt: str) -> None:
     brief = said(prompt) | {"model": "brief"}
     it.upstream.enqueue(Script(pieces=("old",)), Script(pieces=("new",)), Script(pieces=("newer",)))
@@ -155,6 +158,7 @@ async def test_stale_answers_are_for_those_who_accept_them(it: Stand, prompt: st
     assert (fresh["x-lamina-cache"], fresh.text) == ("HIT", "new")
 
 
+@pytest.mark.slow
 async def test_an_expired_answer_is_a_miss(it: Stand, prompt: str) -> None:
     brief = said(prompt) | {"model": "brief"}
     await ask(it, brief)

@@ -13,6 +13,7 @@ from tests.upstream import Script
 MESSAGES = "/v1/messages"
 
 
+@pytest.mark.slow
 async def test_what_outlives_the_drain_is_told_so(
     tmp_path: Path, redis_server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -69,6 +69,7 @@ async def test_a_killed_redis_costs_hits_and_no_request(it: Stand, prompt: str, 
     assert await back(it, prompt) < BACK_WITHIN_S
 
 
+@pytest.mark.slow
 async def test_a_frozen_redis_costs_a_few_requests_a_tenth_of_a_second(
     it: Stand, prompt: str, redis_server: RedisServer
 ) -> None:
@@ -102,6 +103,7 @@ async def test_many_at_once_wait_for_a_frozen_redis_together(
     assert {reply.status for reply in replies} == {200}
 
 
+@pytest.mark.slow
 async def test_a_redis_that_is_absent_at_the_start_is_used_once_it_is_there(
     tmp_path: Path, prompt: str, redis_server: RedisServer
 ) -> None:
@@ -291,6 +293,7 @@ async def test_a_purge_that_cannot_be_read_is_503_and_never_an_old_answer(it: St
     native(await ask(it, said(prompt)), 503, code="auth_unavailable")
 
 
+@pytest.mark.slow
 async def test_a_bug_in_the_poll_is_counted_and_does_not_end_it(
     it: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -201,6 +201,7 @@ async def test_a_new_key_works_at_once(twins: Twins, prompt: str) -> None:
         assert (await ask(it, said(prompt), key=fresh))["x-lamina-cache"] == "HIT"
 
 
+@pytest.mark.slow
 async def test_a_change_that_was_never_announced_is_seen_within_the_poll(twins: Twins, prompt: str) -> None:
     key = await twins.one.tenant("bee")
     await warm(twins, said(prompt), key)

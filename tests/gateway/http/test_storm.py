@@ -80,6 +80,7 @@ async def test_leavers_mix_up_no_answers(it: Stand) -> None:
     assert await measured(it, "lamina_cache_lookups_total", result="hit") > 0
 
 
+@pytest.mark.slow
 async def test_purges_in_between_change_no_answer(it: Stand) -> None:
     raging = asyncio.create_task(storm(it, leaves=False))
     while not raging.done():
@@ -88,6 +89,7 @@ async def test_purges_in_between_change_no_answer(it: Stand) -> None:
     assert await raging == CALLERS * ROUNDS
 
 
+@pytest.mark.slow
 async def test_a_stuttering_redis_mixes_up_no_answers(it: Stand, redis_server: RedisServer) -> None:
     raging = asyncio.create_task(storm(it, leaves=True))
     pauses = itertools.cycle((0.25, 0.03, 0.1))  # past the deadline, well before it, just about then

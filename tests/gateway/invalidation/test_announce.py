@@ -36,6 +36,7 @@ async def test_a_redis_elsewhere_that_is_off_is_told_to_the_caller(tmp_path: Pat
     assert time.monotonic() - begun < 2
 
 
+@pytest.mark.slow
 async def test_a_frozen_redis_is_told_to_the_caller_in_bounded_time(redis_server: RedisServer) -> None:
     announcer = RedisAnnouncer(RedisTarget.parse(redis_server.url), embedded=True, give_up_s=1.0)
     redis_server.stop()

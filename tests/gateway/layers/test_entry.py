@@ -86,6 +86,7 @@ RESPONSES = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(RESPONSES, st.binary(min_size=32, max_size=32), st.text(max_size=20))
 def test_an_answer_comes_back_as_it_was(response: ChatResponse, key: bytes, tenant_id: str) -> None:
     made = entry(response, key, tenant_id)

@@ -135,6 +135,7 @@ async def test_a_drop_after_the_first_byte_is_not_retried(
     assert upstream.count == 2
 
 
+@pytest.mark.slow
 async def test_a_drop_after_a_while_is_not_a_stale_connection(
     provider: Provider, upstream: Upstream, call: ProviderCall
 ) -> None:

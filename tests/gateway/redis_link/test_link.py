@@ -84,6 +84,7 @@ async def test_many_callers_of_a_frozen_server_all_go_on_in_time(
     assert linked.link.open
 
 
+@pytest.mark.slow
 async def test_callers_that_gave_up_do_not_hide_a_frozen_server(
     redis_server: RedisServer, connect: Connect
 ) -> None:
