@@ -35,7 +35,7 @@ def read_request(body: Any, max_n: int) -> ChatRequest:
     n = body.get("n")
     if n is not None and (type(n) is not int or not 1 <= n <= max_n):
         raise ApiError(400, f"`n` must be a whole number from 1 to {max_n}.", param="n")
-    include_usage = _include_usage(body.get("stream_options"), stream=stream)
+    include_usage = stream and _include_usage(body.get("stream_options"))
     rest = {name: value for name, value in strip_controls(body).items() if name not in _NOT_FORWARDED}
     return ChatRequest(model, rest, stream=stream, include_usage=include_usage)
 
@@ -49,13 +49,11 @@ def _check_messages(messages: Any) -> None:
             raise ApiError(400, f"`{where}` must be an object with a `role`.", param=where)
 
 
-def _include_usage(options: Any, *, stream: bool) -> bool:
+def _include_usage(options: Any) -> bool:
     if options is None:
         return False
     if not isinstance(options, dict):
         raise ApiError(400, "`stream_options` must be an object.", param="stream_options")
-    if not stream:
-        raise ApiError(400, "`stream_options` is only allowed with `stream: true`.", param="stream_options")
     return options.get("include_usage") is True
 
 
