@@ -11,6 +11,8 @@ from gateway.errors import StoreUnavailable
 
 _MAX_PENDING = 20_000
 _GRACE_S = 0.002
+CLOSED_BY_PEER = frozenset({"connection lost", "ConnectionResetError", "BrokenPipeError"})
+"""Reasons of a failure that say no more than that the other side had closed."""
 
 
 class ReplyError(Exception):

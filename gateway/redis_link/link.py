@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway.errors import StoreUnavailable
-from gateway.redis_link.connection import Connection, ReplyError
+from gateway.redis_link.connection import CLOSED_BY_PEER, Connection, ReplyError
 from gateway.redis_link.target import RedisTarget
 
 RAISE_TO_MAX = """
@@ -67,13 +67,20 @@ class RedisLink:
     async def read(self, *command: str | bytes | int) -> tuple[Any, int]:
         """One command's reply, and the epoch of the connection that it came over.
 
+        A connection that Redis had closed in the meantime, as it does to idle ones, costs one more try on a new
+        one, within the same deadline; so only commands that may be done twice go this way.
+
         Raises:
             StoreUnavailable: as `call`.
         """
+        due_s = asyncio.get_running_loop().time() + self._deadline_s  # one for all tries, connecting included
         connection = self._connection
         if connection is not None and connection.alive:
-            return await self._ask(connection, command)
-        due_s = asyncio.get_running_loop().time() + self._deadline_s  # one deadline for connecting and asking
+            try:
+                return await self._ask(connection, command)
+            except StoreUnavailable as error:
+                if str(error) not in CLOSED_BY_PEER or self._closed:
+                    raise
         connection = await self._connect()
         try:
             async with asyncio.timeout_at(due_s):

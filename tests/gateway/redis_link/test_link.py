@@ -294,3 +294,15 @@ async def test_close_leaves_nothing_behind(connect: Connect, proxy: Proxy, state
     await link.close()
     await asyncio.sleep(RETRY_S * 1.5 if state == "probing" else 0)
     assert len(linked.faults) == (1 if state == "probing" else 0)
+
+
+async def test_a_connection_that_redis_closed_while_it_was_idle_costs_no_answer(
+    connect: Connect, redis_server: RedisServer
+) -> None:
+    linked = connect()
+    await linked.link.call("SET", "k", "hello")
+    for _ in range(3):
+        redis_server.command("CLIENT", "KILL", "TYPE", "normal")
+        assert await linked.link.call("GET", "k") == b"hello"
+    assert linked.link.open
+    assert await linked.link.read("GET", "k") == (b"hello", 4)
