@@ -20,6 +20,8 @@ from gateway.settings import Settings, load_resolved
 from gateway.supervisor.listener import BACKLOG
 
 _KEEP_ALIVE_S = 75
+_COLLECT_AFTER = (50_000, 20, 50)
+"""A request makes hundreds of objects and hardly a cycle: the collector's default of 700 runs at each one or two."""
 
 
 def server_for(app: Any, settings: Settings) -> uvicorn.Server:
@@ -69,6 +71,7 @@ def main(fd: int, path: Path, app: str) -> None:
         sys.stderr.write(f"error: {error}\n")
         sys.exit(1)
     gc.freeze()  # what start-up made lives for ever: the collector need not look at it again
+    gc.set_threshold(*_COLLECT_AFTER)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(server.serve(sockets=[socket.socket(fileno=fd)]))
 
