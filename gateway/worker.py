@@ -21,7 +21,7 @@ from gateway.supervisor.listener import BACKLOG
 
 _KEEP_ALIVE_S = 75
 _COLLECT_AFTER = (50_000, 20, 50)
-"""A request makes hundreds of objects and hardly a cycle; by default the collector would run at nearly each one."""
+"""A request makes hundreds of objects and hardly a cycle; by default the collector would run at nearly each."""
 
 
 def server_for(app: Any, settings: Settings) -> uvicorn.Server:
