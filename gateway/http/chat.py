@@ -63,7 +63,7 @@ class ChatSurface:
                 await self._send_error(send, trace, late.status, error_body(late), late.headers)
             trace.reason = late.code or late.kind
         finally:
-            self._record(trace)
+            asyncio.get_running_loop().call_soon(self._record, trace)  # the reply, queued before, leaves first
 
     async def _answer(self, headers: Headers, receive: Receive, send: Send, trace: Trace) -> None:
         trace.origin = next((value for name, value in headers if name == b"origin"), None)
