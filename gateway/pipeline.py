@@ -242,23 +242,21 @@ class Pipeline:
 
     def _key(self, tenant_id: str, target: Route, asked: Asked, controls: Controls) -> CacheKey:
         model = target.primary.effective_model
-        whose = (controls.scope, controls.partition, target.versions, controls.versions)
-        if controls is not NO_CONTROLS:  # a client's own words are not remembered: they could be many and long
-            space = KeySpace(Namespace(tenant_id, "chat", model, *whose))
-            if controls.caller_key is not None:
-                return space.of_caller(controls.caller_key)
-            return space.of_request(self._canonical(asked))
+        plain = controls is NO_CONTROLS  # a client's own words are not remembered: they could be many and long
         named = (tenant_id, model, target.versions)
-        key = asked.keys.get(named)
-        if key is None:
+        known = asked.keys.get(named) if plain else None
+        if known is not None:
+            return known
+        whose = (controls.scope, controls.partition, target.versions, controls.versions)
+        space = KeySpace(Namespace(tenant_id, "chat", model, *whose))
+        if controls.caller_key is not None:
+            return space.of_caller(controls.caller_key)
+        key = space.of_request(canonical_request(asked.request.body, self._rooms.cache.ignored_fields))
+        if plain:
             if len(asked.keys) >= _MAX_KEYS_A_BODY:
                 asked.keys.clear()
-            space = KeySpace(Namespace(tenant_id, "chat", model, *whose))
-            key = asked.keys[named] = space.of_request(self._canonical(asked))
+            asked.keys[named] = key
         return key
-
-    def _canonical(self, asked: Asked) -> bytes:
-        return canonical_request(asked.request.body, self._rooms.cache.ignored_fields)
 
 
 def unauthorised() -> ApiError:
