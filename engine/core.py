@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from collections.abc import Sequence as Rows
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,9 +10,10 @@ import torch
 from engine.errors import RequestError
 from engine.events import FinishReason, TokenEvent
 from engine.sampler import Sampled, sample
-from engine.scheduler import Plan, Scheduler, Work
+from engine.scheduler import Scheduler
 from engine.sequence import Sequence, Status
 from engine.tokenizer import Tokenizer
+from engine.work import Plan
 
 _log = logging.getLogger(__name__)
 
@@ -21,8 +21,8 @@ _log = logging.getLogger(__name__)
 class StepRunner(Protocol):
     """What computes a plan; the engine's is `engine.runner.Runner`."""
 
-    def run(self, work: Rows[Work]) -> torch.Tensor:
-        """Return logits, one row per work item that samples."""
+    def run(self, plan: Plan) -> torch.Tensor:
+        """Carry out the plan's transfers, then its work; return logits, one row per work item that samples."""
         ...
 
 
@@ -118,7 +118,7 @@ class Core:
         return events
 
     def _run(self, plan: Plan) -> list[tuple[Sequence, Sampled | None]]:
-        logits = self._parts.runner.run(plan.work)
+        logits = self._parts.runner.run(plan)
         sequences = [item.sequence for item in plan.work if item.samples]
         tokens = sample(logits, sequences) if sequences else []
         self.scheduler.computed(plan)

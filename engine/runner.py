@@ -8,7 +8,7 @@ from engine.attention.paged import PagedKV, Segment, chunk_mask
 from engine.config import EngineConfig
 from engine.kernels import padded_rows
 from engine.models.contract import Model, StepInput
-from engine.scheduler import Work
+from engine.work import Plan, Work
 
 
 class Runner:
@@ -23,13 +23,13 @@ class Runner:
         self._offsets = torch.arange(config.block_size)
 
     @torch.inference_mode()
-    def run(self, work: Sequence[Work]) -> torch.Tensor:
-        """Compute the work and store its keys and values.
+    def run(self, plan: Plan) -> torch.Tensor:
+        """Compute the plan's work and store its keys and values.
 
         Returns:
-            fp32 logits [samples, vocabulary], one row per work item that samples, in the order of `work`.
+            fp32 logits [samples, vocabulary], one row per work item that samples, in the order of the work.
         """
-        return self.model.forward(self._step_input(work), self.kv)
+        return self.model.forward(self._step_input(plan.work), self.kv)
 
     def _step_input(self, work: Sequence[Work]) -> StepInput:
         ids: list[int] = []
@@ -39,7 +39,7 @@ class Runner:
         for item in work:
             end = item.start + item.count
             mask = chunk_mask(item.count, end)
-            segments.append(Segment(len(ids), item.count, self._slots(item.sequence.block_table, end), mask))
+            segments.append(Segment(len(ids), item.count, self._slots(item.sequence.tables[0], end), mask))
             ids += item.sequence.tokens(item.start, end)
             positions += range(item.start, end)
             if item.samples:

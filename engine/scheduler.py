@@ -11,35 +11,12 @@ Running sequences are always older than waiting ones; `check` proves it with the
 """
 
 from collections import deque
-from dataclasses import dataclass
 
-from engine.block_pool import BlockPool
 from engine.config import EngineConfig
 from engine.errors import RequestError
+from engine.kv.block_pool import BlockPool
 from engine.sequence import Sequence, Status
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Tokens [start, start + count) of one sequence, to be computed in this step."""
-
-    sequence: Sequence
-    start: int
-    count: int
-
-    @property
-    def samples(self) -> bool:
-        """Whether the step ends at the last known token, so that the next one is chosen."""
-        return self.start + self.count == self.sequence.num_tokens
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """One step. Empty `work` means there is nothing to do."""
-
-    work: tuple[Work, ...]
-    admitted: tuple[Sequence, ...] = ()
-    preempted: tuple[Sequence, ...] = ()
+from engine.work import Plan, Work
 
 
 class Scheduler:
@@ -122,14 +99,14 @@ class Scheduler:
         Raises:
             AssertionError: some book is wrong.
         """
-        self.pool.check(sequence.block_table for sequence in self.running)
+        self.pool.check(sequence.tables[0] for sequence in self.running)
         for sequence in self.running:
-            if len(sequence.block_table) < self.pool.blocks_for(sequence.num_computed):
+            if len(sequence.tables[0]) < self.pool.blocks_for(sequence.num_computed):
                 raise AssertionError(f"sequence {sequence.seq_id} has computed tokens without a block")
         arrivals = [sequence.seq_id for sequence in (*self.running, *self.waiting)]
         if arrivals != sorted(arrivals):
             raise AssertionError("a younger sequence runs before an older one waits")
-        if len(self.running) > self.config.max_running or any(s.block_table for s in self.waiting):
+        if len(self.running) > self.config.max_running or any(s.tables for s in self.waiting):
             raise AssertionError("too many run, or a waiting sequence holds blocks")
 
     def _grow_running(self) -> list[Sequence]:
@@ -137,7 +114,7 @@ class Scheduler:
         for sequence in tuple(self.running):
             while sequence.status is Status.RUNNING and self._missing_blocks(sequence) > 0:
                 if self.pool.num_free >= self._missing_blocks(sequence):
-                    sequence.block_table += self.pool.allocate(self._missing_blocks(sequence))
+                    sequence.tables[0] += self.pool.allocate(self._missing_blocks(sequence))
                 else:
                     victim = self.running[-1]
                     self._preempt(victim)
@@ -145,7 +122,7 @@ class Scheduler:
         return preempted
 
     def _missing_blocks(self, sequence: Sequence) -> int:
-        return self.pool.blocks_for(sequence.num_tokens) - len(sequence.block_table)
+        return self.pool.blocks_for(sequence.num_tokens) - len(sequence.tables[0])
 
     def _can_admit(self) -> bool:
         if not self.waiting or len(self.running) >= self.config.max_running:
@@ -155,7 +132,7 @@ class Scheduler:
 
     def _admit(self) -> Sequence:
         sequence = self.waiting.popleft()
-        sequence.block_table = self.pool.allocate(self.pool.blocks_for(sequence.num_tokens))
+        sequence.tables = [self.pool.allocate(self.pool.blocks_for(sequence.num_tokens))]
         sequence.status = Status.RUNNING
         self.running.append(sequence)
         return sequence
@@ -168,14 +145,15 @@ class Scheduler:
         self.waiting.appendleft(sequence)
 
     def _free(self, sequence: Sequence) -> None:
-        self.pool.release(sequence.block_table)
-        sequence.block_table = []
+        for table in sequence.tables:
+            self.pool.release(table)
+        sequence.tables = []
         sequence.num_computed = 0
 
     def _next_work(self, sequence: Sequence) -> Work:
         start, chunk = sequence.num_computed, self.config.chunk_tokens
         boundary = (start // chunk + 1) * chunk
-        return Work(sequence, start, min(boundary - start, sequence.num_uncomputed))
+        return Work(sequence, start, min(boundary - start, sequence.num_uncomputed), start)
 
 
 def context_overflow(prompt: int, wanted: int, limit: int) -> RequestError:

@@ -25,7 +25,7 @@ class Sequence:
         seed: key of its random stream, drawn when the request names none.
         output: text side: bytes to characters, stop strings, hold-back.
         num_computed: tokens whose keys and values are in the KV pool.
-        block_table: KV blocks in token order; empty unless running.
+        tables: a block table per KV group, blocks in token order; empty unless running.
         arrival_s, admitted_s, first_token_s: monotonic clock.
     """
 
@@ -38,7 +38,7 @@ class Sequence:
     arrival_s: float
     output_ids: list[int] = field(default_factory=list)
     num_computed: int = 0
-    block_table: list[int] = field(default_factory=list)
+    tables: list[list[int]] = field(default_factory=list)
     status: Status = Status.WAITING
     admitted_s: float | None = None
     first_token_s: float | None = None

@@ -5,10 +5,10 @@ import time
 import torch
 
 from engine.app import App
-from engine.block_pool import BlockPool
 from engine.config import EngineSpec
 from engine.core import Core, CoreParts, StepRunner
 from engine.errors import ModelError
+from engine.kv.block_pool import BlockPool
 from engine.loader import Checkpoint, open_checkpoint
 from engine.metrics import Metrics
 from engine.models import model_class

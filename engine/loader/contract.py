@@ -29,6 +29,11 @@ class ModelConfig:
         tied: whether the output head is the embedding.
         context: longest prompt plus answer, in tokens.
         rope_scaling: None for plain rotary frequencies.
+        windows: per layer, tokens a query may look back, itself included, or None for all; () means None everywhere.
+        local_rope_theta: base frequency of the layers with a window; None for the same as the others.
+        query_scale: multiplies scores; 0 means 1 / sqrt(head_dim).
+        activation: of the gate, "silu" or "gelu_tanh".
+        embedding_scale: multiplies looked-up embeddings.
     """
 
     family: str
@@ -44,6 +49,11 @@ class ModelConfig:
     rope_theta: float
     tied: bool
     rope_scaling: RopeScaling | None = None
+    windows: tuple[int | None, ...] = ()
+    local_rope_theta: float | None = None
+    query_scale: float = 0.0
+    activation: str = "silu"
+    embedding_scale: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse shapes no decoder can have."""

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 
 import torch
 
-from engine.block_pool import BlockPool
 from engine.config import EngineConfig
 from engine.core import Core, CoreParts
 from engine.events import FinishReason
-from engine.scheduler import Scheduler, Work
+from engine.kv.block_pool import BlockPool
+from engine.scheduler import Scheduler
 from engine.sequence import Sequence as Answer
 from engine.tokenizer import Tokenizer
+from engine.work import Plan, Work
 from tests.engine import tiny
 
 
@@ -29,11 +30,11 @@ class ScriptedRunner:
     before: Callable[[Sequence[Work]], None] = lambda _: None
     steps: int = 0
 
-    def run(self, work: Sequence[Work]) -> torch.Tensor:
+    def run(self, plan: Plan) -> torch.Tensor:
         """Return logits, one row per work item that samples."""
         self.steps += 1
-        self.before(work)
-        wanted = [self.token(item.sequence) for item in work if item.samples]
+        self.before(plan.work)
+        wanted = [self.token(item.sequence) for item in plan.work if item.samples]
         logits = torch.zeros(len(wanted), self.vocab)
         for row, token in enumerate(wanted):
             if token is None:

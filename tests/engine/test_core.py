@@ -7,7 +7,7 @@ import pytest
 from engine.core import Core
 from engine.events import FinishReason, TokenEvent
 from engine.sampling import SamplingParams
-from engine.scheduler import Work
+from engine.work import Work
 from tests.engine import tiny
 from tests.engine.fakes import CountingObserver, ScriptedRunner, build_core, script
 

@@ -7,6 +7,7 @@ import torch
 
 from engine.sampling import SamplingParams
 from engine.sequence import Sequence
+from engine.work import Plan
 from tests.engine import tiny
 
 PROMPTS = [tuple(range(5, 5 + length)) for length in (3, 16, 17, 40, 4, 31)]
@@ -24,9 +25,9 @@ def test_alone_equals_batched_bit_for_bit(tiny_folder: Path, weights: str) -> No
     seen: dict[int, list[torch.Tensor]] = {}
     run = runner.run
 
-    def recorded(work: list[object]) -> torch.Tensor:
-        logits = run(work)
-        rows = [item.sequence.seq_id for item in work if item.samples]
+    def recorded(plan: Plan) -> torch.Tensor:
+        logits = run(plan)
+        rows = [item.sequence.seq_id for item in plan.work if item.samples]
         for seq_id, row in zip(rows, logits, strict=True):
             seen.setdefault(seq_id, []).append(row.clone())
         return logits

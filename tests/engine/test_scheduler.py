@@ -5,12 +5,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from engine.block_pool import BlockPool
 from engine.config import EngineConfig
 from engine.errors import EngineError, RequestError
+from engine.kv.block_pool import BlockPool
 from engine.sampling import SamplingParams
-from engine.scheduler import Plan, Scheduler
+from engine.scheduler import Scheduler
 from engine.sequence import Sequence, Status
+from engine.work import Plan
 from tests.engine import tiny
 
 
@@ -114,7 +115,7 @@ def test_a_preempted_sequence_keeps_its_answer_and_is_computed_again() -> None:
         pass
     kept = list(second.output_ids)
     assert kept
-    assert (second.status, second.num_computed, second.block_table) == (Status.WAITING, 0, [])
+    assert (second.status, second.num_computed, second.tables) == (Status.WAITING, 0, [])
     while second.status is Status.WAITING:
         plan = advance(scheduler)
     assert spans(plan)[-1] == (1, 0, 4 + len(kept))

@@ -11,9 +11,9 @@ from safetensors.torch import save_file
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 
 from engine.attention.paged import PagedKV, Segment, chunk_mask
-from engine.block_pool import BlockPool
 from engine.config import EngineConfig
 from engine.detokenizer import OutputText
+from engine.kv.block_pool import BlockPool
 from engine.loader import Checkpoint, ModelConfig, open_checkpoint
 from engine.models import StepInput, model_class
 from engine.runner import Runner
@@ -163,7 +163,7 @@ def generate(
         scheduler.add(sequence)
     while scheduler.has_work:
         plan = scheduler.plan()
-        logits = runner.run(plan.work)
+        logits = runner.run(plan)
         sampling = [item.sequence for item in plan.work if item.samples]
         scheduler.computed(plan)
         for sequence, token in zip(sampling, sample(logits, sampling), strict=True):

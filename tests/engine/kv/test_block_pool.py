@@ -5,8 +5,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from engine.block_pool import BlockPool
 from engine.errors import OutOfBlocks
+from engine.kv.block_pool import BlockPool
 
 
 def test_allocation_is_all_or_nothing() -> None:

@@ -1,0 +1,1 @@
+"""The KV cache as books: blocks, prefixes, retention, tiers. Plain integers and bytes, no tensors."""

@@ -1,0 +1,78 @@
+"""What scheduler, KV cache and runner say to each other about blocks."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+NULL_BLOCK = -1
+"""Stands in a table where a block has left the attention window; never read, never written."""
+
+
+@dataclass(frozen=True, slots=True)
+class KvGroup:
+    """Layers whose KV blocks live and die together.
+
+    Attributes:
+        layers: their indices in the model.
+        window: tokens a query may look back, itself included; None for all of them.
+    """
+
+    layers: tuple[int, ...]
+    window: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCopy:
+    """Copy the first `tokens` slots of one block to another, in every layer of the group."""
+
+    group: int
+    source: int
+    target: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSave:
+    """Read a block out to the host before the step overwrites it; `digest` names what it holds."""
+
+    group: int
+    block: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRestore:
+    """Write what the host kept under `digest` into a block before the step reads it."""
+
+    group: int
+    block: int
+    digest: bytes
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """What moves between blocks before a step computes; carried out in the order of the fields."""
+
+    saves: tuple[BlockSave, ...] = ()
+    restores: tuple[BlockRestore, ...] = ()
+    copies: tuple[BlockCopy, ...] = ()
+
+
+class KvStore(Protocol):
+    """The memory behind the blocks; `engine.attention.paged.PagedKV` is one."""
+
+    def copy(self, copies: tuple[BlockCopy, ...]) -> None:
+        """Copy slots between blocks."""
+        ...
+
+    def read_block(self, group: int, block: int) -> bytes:
+        """Return the bytes of a block, every layer of the group, scales included."""
+        ...
+
+    def write_block(self, group: int, block: int, payload: bytes) -> None:
+        """Put back what `read_block` returned, bit for bit."""
+        ...
+
+    def block_bytes(self, group: int) -> int:
+        """Bytes of one block over all layers of the group."""
+        ...
