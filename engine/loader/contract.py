@@ -29,7 +29,7 @@ class ModelConfig:
         tied: whether the output head is the embedding.
         context: longest prompt plus answer, in tokens.
         rope_scaling: None for plain rotary frequencies.
-        windows: per layer, tokens a query may look back, itself included, or None for all; () means None everywhere.
+        windows: per layer, tokens a query may look back, itself included, or None for all; () is None for each.
         local_rope_theta: base frequency of the layers with a window; None for the same as the others.
         query_scale: multiplies scores; 0 means 1 / sqrt(head_dim).
         activation: of the gate, "silu" or "gelu_tanh".

@@ -18,7 +18,7 @@ class Matrix:
     """R x C weights.
 
     Attributes:
-        kind: the storage format by GGUF's name: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, ...
+        kind: the storage format by GGUF's name: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q8_0, Q4_K, Q6_K, ...
         data: uint8 [R, bytes of one row]; rows are independent of each other in every kind.
         columns: C.
     """
