@@ -5,8 +5,8 @@ import time
 import torch
 
 from engine.app import App
-from engine.config import EngineSpec
-from engine.core import Core, CoreParts, StepRunner
+from engine.config import EngineConfig, EngineSpec
+from engine.core import Core, CoreParts, Observer, StepRunner
 from engine.errors import ModelError
 from engine.kv.block_pool import BlockPool
 from engine.loader import Checkpoint, open_checkpoint
@@ -24,42 +24,55 @@ def build_app(spec: EngineSpec) -> App:
     Raises:
         ModelError: the model cannot be loaded.
     """
+    checkpoint, runner = load(spec)
+    return assemble(spec, checkpoint, runner)
+
+
+def load(spec: EngineSpec) -> tuple[Checkpoint, StepRunner]:
+    """Read a model and make what computes it; for servers and benchmarks.
+
+    Raises:
+        ModelError: the model cannot be loaded.
+    """
     torch.set_num_threads(spec.threads)
     checkpoint = open_checkpoint(spec.model)
     family = model_class(checkpoint.config.family)
     try:
         with torch.inference_mode():
             model = family.build(checkpoint.config, checkpoint.weights, spec.config.weights)
-            runner = Runner(model, spec.config)
+            return checkpoint, Runner(model, spec.config)
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
         raise ModelError(f"{spec.model} does not fit this machine as {spec.config.weights}: {reason}") from error
-    return assemble(spec, checkpoint, runner)
+
+
+def build_core(config: EngineConfig, checkpoint: Checkpoint, runner: StepRunner, observer: Observer) -> Core:
+    """Put a loaded model behind a scheduler; what the worker's thread drives."""
+    pool = BlockPool(config.num_blocks, config.block_size)
+    return Core(
+        CoreParts(
+            scheduler=Scheduler(config, pool, checkpoint.config.context),
+            runner=runner,
+            tokenizer=checkpoint.tokenizer,
+            eos_ids=checkpoint.eos_ids,
+            observer=observer,
+            clock=time.monotonic,
+        )
+    )
 
 
 def assemble(spec: EngineSpec, checkpoint: Checkpoint, runner: StepRunner) -> App:
     """Put a loaded model behind the server."""
     config = spec.config
-    pool = BlockPool(config.num_blocks, config.block_size)
-    scheduler = Scheduler(config, pool, checkpoint.config.context)
     metrics = Metrics()
-    metrics.level(scheduler)
-    core = Core(
-        CoreParts(
-            scheduler=scheduler,
-            runner=runner,
-            tokenizer=checkpoint.tokenizer,
-            eos_ids=checkpoint.eos_ids,
-            observer=metrics,
-            clock=time.monotonic,
-        )
-    )
+    core = build_core(config, checkpoint, runner, metrics)
+    metrics.level(core.scheduler)
     worker = Worker(core, config.max_running + config.max_waiting, config.max_running, time.monotonic)
     served = ServedModel(
         name=spec.name,
         tokenizer=checkpoint.tokenizer,
         template=checkpoint.template,
-        max_context=scheduler.max_tokens,
+        max_context=core.scheduler.max_tokens,
         default_max_tokens=config.default_max_tokens,
         created=int(time.time()),
         sampling=config.sampling,
