@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from engine.kv.wishes import CacheWishes, PrefixOutcome
+
 NULL_BLOCK = -1
 """Stands in a table where a block has left the attention window; never read, never written."""
 
@@ -56,6 +58,28 @@ class Transfers:
     saves: tuple[BlockSave, ...] = ()
     restores: tuple[BlockRestore, ...] = ()
     copies: tuple[BlockCopy, ...] = ()
+
+
+class Holder(Protocol):
+    """A sequence as the KV cache sees it; `engine.sequence.Sequence` is one.
+
+    Attributes:
+        priority: lower is more important; its blocks are kept longer too.
+        num_computed: tokens whose keys and values are in the blocks.
+        write_from: first position the next step may store; what lies before it is in place already.
+        tables: a block table per KV group, blocks in token order; empty unless it holds blocks.
+        prefix: what its first look-up found.
+    """
+
+    seq_id: int
+    prompt_ids: tuple[int, ...]
+    output_ids: list[int]
+    cache: CacheWishes
+    priority: int
+    num_computed: int
+    write_from: int
+    tables: list[list[int]]
+    prefix: PrefixOutcome | None
 
 
 class KvStore(Protocol):
