@@ -6,7 +6,6 @@ Everything a client sends is in the key except the fields in NOT_KEYED, which ca
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
@@ -23,6 +22,7 @@ NOT_KEYED: frozenset[str] = frozenset(
         "metadata",
         "store",
         "service_tier",
+        "cache_control",
         "prompt_cache_key",
         "prompt_cache_options",
         "prompt_cache_retention",
@@ -33,6 +33,10 @@ NOT_KEYED: frozenset[str] = frozenset(
     }
 )
 """Fields that say who asks, how to ship the answer or how to run it, never what the answer is."""
+
+_MARK = frozenset({"cache_control"})
+_PART_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
+"""Fields of parts (the first also of messages, calls and tools) that ask to keep the prompt up to there."""
 
 _NULL_IS_ABSENT: frozenset[str] = frozenset(
     {
@@ -149,28 +153,42 @@ def canonical_request(body: Json, ignored: Iterable[str] = ()) -> bytes:
     if "max_tokens" in kept and "max_completion_tokens" not in kept:
         kept["max_completion_tokens"] = kept.pop("max_tokens")
     written = orjson.dumps(kept, option=orjson.OPT_SORT_KEYS)
-    if b'"prompt_cache_breakpoint"' in written:
-        written = orjson.dumps(_without_breakpoints(kept), option=orjson.OPT_SORT_KEYS)
+    if b'"prompt_cache_breakpoint"' in written or b'"cache_control"' in written:
+        written = orjson.dumps(_without_marks(kept), option=orjson.OPT_SORT_KEYS)
     return written
 
 
-def _without_breakpoints(kept: dict[str, Any]) -> dict[str, Any]:
-    messages = kept.get("messages")
-    if not isinstance(messages, list):
-        return kept
-    return {**kept, "messages": [_message_without_breakpoints(message) for message in messages]}
+def _without_marks(kept: Json) -> Json:
+    """The fields without marks of prompt caching: they ask a server to keep a prefix, which changes no answer.
+
+    Only the places where clients put them are looked at; a tool's schema may have a property of the same name.
+    """
+    bare = dict(kept)
+    for name, strip in (("messages", _bare_message), ("tools", _bare_tool)):
+        listed = kept.get(name)
+        if isinstance(listed, list):
+            bare[name] = [strip(item) if isinstance(item, dict) else item for item in listed]
+    return bare
 
 
-def _message_without_breakpoints(message: Any) -> Any:
-    if not isinstance(message, dict) or not isinstance(message.get("content"), list):
-        return message
-    parts = [
-        {name: value for name, value in part.items() if name != "prompt_cache_breakpoint"}
-        if isinstance(part, dict)
-        else part
-        for part in message["content"]
-    ]
-    return {**message, "content": parts}
+def _bare_message(message: Json) -> Json:
+    bare = _without(message, _MARK)
+    for name, marks in (("content", _PART_MARKS), ("tool_calls", _MARK)):
+        listed = bare.get(name)
+        if isinstance(listed, list):
+            bare[name] = [_without(item, marks) if isinstance(item, dict) else item for item in listed]
+    return bare
+
+
+def _bare_tool(tool: Json) -> Json:
+    bare = _without(tool, _MARK)
+    if isinstance(bare.get("function"), dict):
+        bare["function"] = _without(bare["function"], _MARK)
+    return bare
+
+
+def _without(item: Json, names: frozenset[str]) -> Json:
+    return {name: value for name, value in item.items() if name not in names}
 
 
 class KeySpace:

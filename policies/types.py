@@ -16,12 +16,27 @@ class Principal(msgspec.Struct, frozen=True):
     key_id: str
 
 
+class CacheMark(msgspec.Struct, frozen=True):
+    """Asks the model's server to keep the prompt up to and including a place of the body.
+
+    Attributes:
+        place: keys and positions down to a part of a message's content (a text has one part), to a call of
+            `tool_calls`, or to a tool: `("messages", 0, "content", 1)`, `("tools", 3)`.
+        ttl_s: for how long, from the request or from its latest reuse: 300 or 3600.
+    """
+
+    place: tuple[str | int, ...]
+    ttl_s: int
+
+
 class ChatRequest(msgspec.Struct, frozen=True):
     """A chat request in neutral form; wire names of other protocols stop before it.
 
     Attributes:
         model: the name the client asked for, before aliases and routes.
         body: what is keyed and forwarded: OpenAI chat fields without `model`, `stream`, `stream_options`.
+        marks: in the order of the prompt: tools, then messages. Beside the body, so that a key cannot see them:
+            they are the exception to "what is keyed is what is forwarded", as they change no answer.
         stream: whether the client wants events.
         include_usage: whether a streaming client asked for the usage chunk.
     """
@@ -30,6 +45,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
     body: Json
     stream: bool = False
     include_usage: bool = False
+    marks: tuple[CacheMark, ...] = ()
 
 
 class Choice(msgspec.Struct, frozen=True):

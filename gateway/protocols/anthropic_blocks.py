@@ -1,7 +1,7 @@
 """Anthropic content blocks to parts of neutral messages; pure.
 
-A field that is null counts as absent. `cache_control` is left out: it asks Anthropic's own prompt cache, and an
-upstream of another protocol has no such thing. Fields of a block that are not known are kept.
+A field that is null counts as absent. `cache_control` becomes a MARK, which `anthropic_marks` lifts out of the
+body. Fields of a block that are not known are kept.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,11 @@ from policies.types import Json
 OPS_FIELDS = frozenset({"cache_control"})
 """Of blocks and tools: how to run the request, never what it says."""
 
+MARK = "cache_control"
+"""Under this name a neutral part, call, message or tool holds the seconds it asks to be kept, until lifted."""
+
 _ERROR_MARK = "Error: "
+_TTLS_S = {None: 300, "5m": 300, "1h": 3600}
 
 
 def refuse(where: str, problem: str) -> ApiError:
@@ -54,6 +58,26 @@ def with_rest(neutral: Json, rest: Json, where: str) -> Json:
     return neutral
 
 
+def read_mark(mark: Any, where: str) -> int | None:
+    """The seconds that a `cache_control` asks for; None when there is none.
+
+    Raises:
+        ApiError: 400 for another type or ttl.
+    """
+    if mark is None:
+        return None
+    kind, ttl = (mark.get("type"), mark.get("ttl")) if isinstance(mark, dict) else (None, None)
+    if kind != "ephemeral" or not isinstance(ttl, str | None) or ttl not in _TTLS_S:
+        raise refuse(where, "must be an object of type ephemeral, with ttl 5m or 1h where it names one")
+    return _TTLS_S[ttl]
+
+
+def with_mark(neutral: Json, block: Json, where: str) -> Json:
+    """The neutral object with the block's mark, if it has one."""
+    ttl_s = read_mark(block.get(MARK), f"{where}.{MARK}")
+    return neutral if ttl_s is None else {**neutral, MARK: ttl_s}
+
+
 def read_blocks(content: Any, where: str) -> list[Json]:
     """The blocks of a list, each an object with a type; a string is one text block."""
     if isinstance(content, str):
@@ -76,7 +100,7 @@ def read_part(block: Json, where: str) -> Json:
     if reader is None:
         known = ", ".join(["tool_use", "tool_result", "thinking", "redacted_thinking", *_PARTS])
         raise refuse(f"{where}.type", f"{block['type'][:60]!r} is not supported here; supported are {known}")
-    return reader(block, where)
+    return with_mark(reader(block, where), block, where)
 
 
 def _text_part(block: Json, where: str) -> Json:
@@ -119,15 +143,19 @@ def read_call(block: Json, where: str) -> Json:
     rest = rest_of(block, "type", "id", "name", "input", *(["caller"] if direct else []))
     function = {"name": text_of(block, "name", where), "arguments": orjson.dumps(arguments).decode()}
     call = {"id": text_of(block, "id", where), "type": "function", "function": function}
-    return with_rest(call, rest, where)
+    return with_mark(with_rest(call, rest, where), block, where)
 
 
 def read_result(block: Json, where: str) -> Json:
-    """A tool_result block as a tool message; a failed tool's text begins with "Error: "."""
+    """A tool_result block as a tool message; a failed tool's text begins with "Error: ".
+
+    A mark inside its content is one on the whole: nothing can be asked to be kept up to the middle of a result.
+    """
     content = block.get("content")
     inner = f"{where}.content"
     blocks = [] if content is None else read_blocks(content, inner)
     parts = [read_part(part, f"{inner}[{position}]") for position, part in enumerate(blocks)]
+    marks = [ttl_s for part in parts if (ttl_s := part.pop(MARK, None))]
     said = joined_parts(parts) if parts else ""
     failed = block.get("is_error")
     if failed is not None and not isinstance(failed, bool):
@@ -136,7 +164,9 @@ def read_result(block: Json, where: str) -> Json:
         said = _ERROR_MARK + said if isinstance(said, str) else [{"type": "text", "text": _ERROR_MARK}, *said]
     rest = rest_of(block, "type", "tool_use_id", "content", "is_error")
     message = {"role": "tool", "tool_call_id": text_of(block, "tool_use_id", where), "content": said}
-    return with_rest(message, rest, where)
+    if marks:
+        message[MARK] = max(marks)
+    return with_mark(with_rest(message, rest, where), block, where)
 
 
 def read_thinking(block: Json, where: str) -> Json:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gateway.errors import ApiError
-from gateway.protocols.anthropic_blocks import refuse, rest_of, text_of, with_rest
+from gateway.protocols.anthropic_blocks import refuse, rest_of, text_of, with_mark, with_rest
+from gateway.protocols.anthropic_marks import lift_marks
 from gateway.protocols.anthropic_turns import read_system, read_turns
 from gateway.protocols.head import read_head
 from policies.controls import strip_controls
@@ -19,7 +20,7 @@ SAMPLING = ("temperature", "top_p", "top_k")
 """Removed by NEW_VERSION: any value is a 400."""
 
 LEFT_OUT = frozenset({"cache_control", "service_tier"})
-"""Fields that only say how Anthropic's servers shall run the request."""
+"""Fields that only say how the request shall be run; the first becomes a mark."""
 
 _SHAPE = frozenset({"model", "stream", "stream_options", "messages", "system"})
 _NOT_SERVED = {
@@ -61,7 +62,8 @@ def read_request(body: Any, headers: Sequence[tuple[bytes, bytes]]) -> ChatReque
         raise refuse(min(twice), "says what another field of this protocol says too")
     if kept.get("n") not in (None, 1):
         raise refuse("n", "must be 1: this protocol has one answer")
-    return ChatRequest(model, {**kept, **translated}, stream=stream, include_usage=stream)
+    marks = lift_marks(translated, body.get("cache_control"))
+    return ChatRequest(model, {**kept, **translated}, stream=stream, include_usage=stream, marks=marks)
 
 
 def _version(headers: Sequence[tuple[bytes, bytes]]) -> str:
@@ -111,7 +113,7 @@ def _tool(tool: Any, where: str) -> Json:
         raise refuse(f"{where}.input_schema", "must be a JSON schema object")
     text_of(tool, "name", where)
     function = with_rest({"parameters": tool["input_schema"]}, rest_of(tool, *_TOOL_LEFT_OUT), where)
-    return {"type": "function", "function": function}
+    return with_mark({"type": "function", "function": function}, tool, where)
 
 
 def _tool_choice(value: Any) -> Json:

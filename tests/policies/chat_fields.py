@@ -47,6 +47,7 @@ CHAT_FIELDS: dict[str, tuple[Any, Any]] = {
 """The published chat fields, each with two values that mean different things."""
 
 SERVER_FIELDS: dict[str, tuple[Any, Any]] = {
+    "cache_control": ({"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}),
     "top_k": (1, 2),
     "min_p": (0.1, 0.2),
     "repetition_penalty": (1.0, 1.1),
@@ -95,6 +96,7 @@ SERVER_FIELDS: dict[str, tuple[Any, Any]] = {
 
 OPERATIONAL = frozenset(
     {
+        "cache_control",
         "stream",
         "stream_options",
         "user",

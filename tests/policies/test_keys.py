@@ -137,6 +137,34 @@ def test_breakpoints_are_left_out_of_parts_alone_and_the_body_keeps_them() -> No
         assert b"prompt_cache_breakpoint" in canonical_request({**elsewhere, "x": {"prompt_cache_breakpoint": 0}})
 
 
+MARK = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+
+
+@pytest.mark.parametrize("at", ["message", "part", "call", "tool", "function"])
+def test_cache_control_is_left_out_wherever_clients_mark_a_place(at: str) -> None:
+    def body(marked: str) -> Json:
+        def mark(place: str) -> Json:
+            return dict(MARK) if place == marked else {}
+
+        part = {"type": "text", "text": "a", **mark("part")}
+        call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}, **mark("call")}
+        parameters = {"type": "object", "properties": {"cache_control": {"type": "string"}}}
+        function = {"name": "f", "parameters": parameters, **mark("function")}
+        return {
+            "messages": [
+                {"role": "user", "content": [part], **mark("message")},
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+            ],
+            "tools": [{"type": "function", "function": function, **mark("tool")}],
+        }
+
+    marked = body(at)
+    before = copy.deepcopy(marked)
+    assert key(marked) == key(body("nothing"))
+    assert marked == before
+    assert b'{"cache_control":{"type":"string"}}' in canonical_request(marked), "a schema is no mark"
+
+
 @pytest.mark.slow
 @given(BODIES, BODIES)
 def test_two_bodies_share_bytes_only_when_they_say_the_same(one: Json, other: Json) -> None:
