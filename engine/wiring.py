@@ -11,7 +11,8 @@ from engine.errors import ModelError
 from engine.kv.block_pool import BlockPool
 from engine.loader import Checkpoint, open_checkpoint
 from engine.metrics import Metrics
-from engine.models import model_class
+from engine.models.decoder import Decoder
+from engine.models.read_decoder import read_decoder
 from engine.runner import Runner
 from engine.scheduler import Scheduler
 from engine.served_model import ServedModel
@@ -36,10 +37,10 @@ def load(spec: EngineSpec) -> tuple[Checkpoint, StepRunner]:
     """
     torch.set_num_threads(spec.threads)
     checkpoint = open_checkpoint(spec.model)
-    family = model_class(checkpoint.config.family)
     try:
         with torch.inference_mode():
-            model = family.build(checkpoint.config, checkpoint.weights, spec.config.weights)
+            weights = read_decoder(checkpoint.config, checkpoint.weights)
+            model = Decoder.build(checkpoint.config, weights, spec.config.weights)
             return checkpoint, Runner(model, spec.config)
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]

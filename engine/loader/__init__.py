@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from engine.errors import ModelError
-from engine.loader.contract import Checkpoint, ModelConfig, RopeScaling, Weights
+from engine.loader.contract import Checkpoint, ModelConfig, RopeScaling, StoredWeight, Weights
 from engine.loader.folder_checkpoint import load_folder
 from engine.loader.gguf_checkpoint import load_gguf
 
-__all__ = ["Checkpoint", "ModelConfig", "RopeScaling", "Weights", "open_checkpoint"]
+__all__ = ["Checkpoint", "ModelConfig", "RopeScaling", "StoredWeight", "Weights", "open_checkpoint"]
 
 
 def open_checkpoint(path: Path) -> Checkpoint:

@@ -1,4 +1,4 @@
-"""What every loader hands over, whatever the file format: one config, one set of fp32 weights, one tokenizer."""
+"""What every loader hands over, whatever the file format: one config, one set of weights, one tokenizer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,11 @@ import torch
 
 from engine.chat_template import ChatTemplate
 from engine.errors import ModelError
+from engine.loader.matrix import Matrix
 from engine.tokenizer import Tokenizer
+
+ACTIVATIONS = ("silu", "gelu_tanh")
+"""Of the feed-forward's gate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class ModelConfig:
         tied: whether the output head is the embedding.
         context: longest prompt plus answer, in tokens.
         rope_scaling: None for plain rotary frequencies.
+        rope_factor: divides rotary frequencies of layers without a window (linear scaling).
         windows: per layer, tokens a query may look back, itself included, or None for all; () is None for each.
         local_rope_theta: base frequency of the layers with a window; None for the same as the others.
         query_scale: multiplies scores; 0 means 1 / sqrt(head_dim).
@@ -49,6 +54,7 @@ class ModelConfig:
     rope_theta: float
     tied: bool
     rope_scaling: RopeScaling | None = None
+    rope_factor: float = 1.0
     windows: tuple[int | None, ...] = ()
     local_rope_theta: float | None = None
     query_scale: float = 0.0
@@ -60,19 +66,42 @@ class ModelConfig:
         sizes = (self.hidden, self.layers, self.heads, self.kv_heads, self.head_dim, self.intermediate, self.vocab)
         if min(*sizes, self.context) < 1 or self.heads % self.kv_heads or self.head_dim % 2:
             raise ModelError(f"the model's shape makes no sense: {self}")
+        if self.windows and (len(self.windows) != self.layers or min(w or 1 for w in self.windows) < 1):
+            raise ModelError(f"the model's windows make no sense: {self}")
+        if self.activation not in ACTIVATIONS:
+            raise ModelError(f"activation {self.activation!r} is not supported")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeight:
+    """A weight that has not been read yet.
+
+    Attributes:
+        shape: as the model means it.
+        read: returns it as a matrix of the last dimension's columns; a vector is one row.
+    """
+
+    shape: tuple[int, ...]
+    read: Callable[[], Matrix]
 
 
 class Weights:
     """Weights by their Hugging Face names, read when taken, so that they are not in memory twice.
 
     Different weights may be taken by different threads.
+
+    Attributes:
+        rotary_pairs: rows of queries and keys (weights, biases, per-head norms) have their rotary pairs side by
+            side already, as GGUF's llama layout does; otherwise a head's first half holds one of each pair, its
+            second half the other.
     """
 
-    def __init__(self, readers: Mapping[str, Callable[[], torch.Tensor]]) -> None:
-        self._readers = dict(readers)
+    def __init__(self, stored: Mapping[str, StoredWeight], *, rotary_pairs: bool = False) -> None:
+        self._stored = dict(stored)
+        self.rotary_pairs = rotary_pairs
 
     def __contains__(self, name: str) -> bool:
-        return name in self._readers
+        return name in self._stored
 
     def take(self, name: str, *shape: int) -> torch.Tensor:
         """Read one weight as fp32 and cross it off.
@@ -80,17 +109,19 @@ class Weights:
         Raises:
             ModelError: it is absent, was taken before, or has another shape.
         """
-        reader = self._readers.pop(name, None)
-        if reader is None:
-            raise ModelError(f"weight {name} is missing")
-        weight = reader().to(torch.float32)
-        if tuple(weight.shape) != shape:
-            raise ModelError(f"weight {name} has shape {tuple(weight.shape)}, expected {shape}")
-        return weight.contiguous()
+        return self._take(name, shape).dense().view(shape)
+
+    def take_matrix(self, name: str, rows: int, columns: int) -> Matrix:
+        """Read one weight as it is stored and cross it off; a memory map's bytes are not copied.
+
+        Raises:
+            ModelError: it is absent, was taken before, or has another shape.
+        """
+        return self._take(name, (rows, columns))
 
     def drop(self, name: str) -> None:
         """Cross off a weight the model has no use for, if present."""
-        self._readers.pop(name, None)
+        self._stored.pop(name, None)
 
     def finish(self) -> None:
         """Prove that nothing is left over.
@@ -98,9 +129,17 @@ class Weights:
         Raises:
             ModelError: the checkpoint has weights this architecture does not use, so it is another architecture.
         """
-        if self._readers:
-            names = sorted(self._readers)
+        if self._stored:
+            names = sorted(self._stored)
             raise ModelError(f"{len(names)} weights are left over, such as {', '.join(names[:3])}")
+
+    def _take(self, name: str, shape: tuple[int, ...]) -> Matrix:
+        stored = self._stored.pop(name, None)
+        if stored is None:
+            raise ModelError(f"weight {name} is missing")
+        if stored.shape != shape:
+            raise ModelError(f"weight {name} has shape {stored.shape}, expected {shape}")
+        return stored.read()
 
 
 @dataclass(frozen=True, slots=True)

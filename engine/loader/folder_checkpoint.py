@@ -1,21 +1,24 @@
 """A Hugging Face folder as a checkpoint: config.json, tokenizer.json, safetensors, chat template."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tokenizers
-import torch
 from safetensors import SafetensorError, safe_open
 
 from engine.chat_template import ChatTemplate
 from engine.errors import ModelError
-from engine.loader.contract import Checkpoint, ModelConfig, RopeScaling, Weights
+from engine.loader.contract import Checkpoint, ModelConfig, RopeScaling, StoredWeight, Weights
+from engine.loader.matrix import Matrix
+from engine.models import family_named, family_of
 from engine.tokenizer import Tokenizer
 
-FAMILIES = {"LlamaForCausalLM": "llama"}
-"""Hugging Face architecture name to a key of `engine.models.MODELS`."""
+_ACTIVATIONS = {"silu": "silu", "gelu_pytorch_tanh": "gelu_tanh"}
+_NOT_TEXT = ("vision_tower.", "multi_modal_projector.")
+"""Parts of an image-and-text model that its text part runs without."""
 
 
 def load_folder(path: Path) -> Checkpoint:
@@ -30,9 +33,10 @@ def load_folder(path: Path) -> Checkpoint:
     tokenizer = _tokenizer(path / "tokenizer.json")
     ends = _ids(raw.get("eos_token_id")) | _ids(generation.get("eos_token_id"))
     eos = tokenizer.backend.token_to_id(_token_text(settings.get("eos_token")) or "")
+    config = _config(raw)
     return Checkpoint(
-        config=_config(raw),
-        weights=_weights(path),
+        config=config,
+        weights=_weights(path, family_named(config.family).gain_offset),
         tokenizer=tokenizer,
         template=_template(path, settings),
         eos_ids=ends if eos is None else ends | {eos},
@@ -52,45 +56,53 @@ def _read_json(path: Path, *, required: bool = True) -> dict[str, Any]:
 
 
 def _config(raw: Mapping[str, Any]) -> ModelConfig:
-    architectures = raw.get("architectures") or [None]
-    family = FAMILIES.get(architectures[0])
-    if family is None:
-        raise ModelError(f"architecture {architectures[0]!r} is not supported; known: {', '.join(FAMILIES)}")
-    if raw.get("hidden_act", "silu") != "silu":
-        raise ModelError(f"activation {raw['hidden_act']!r} is not supported")
-    rope = raw.get("rope_parameters") or {}
+    family = family_of((raw.get("architectures") or [None])[0])
+    described = family_named(family)
+    text = {**described.folder_defaults, **raw, **(raw.get("text_config") or {})}
     try:
-        return ModelConfig(
-            family=family,
-            hidden=raw["hidden_size"],
-            layers=raw["num_hidden_layers"],
-            heads=raw["num_attention_heads"],
-            kv_heads=raw.get("num_key_value_heads") or raw["num_attention_heads"],
-            head_dim=raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"],
-            intermediate=raw["intermediate_size"],
-            vocab=raw["vocab_size"],
-            context=raw["max_position_embeddings"],
-            norm_eps=raw["rms_norm_eps"],
-            rope_theta=rope.get("rope_theta") or raw.get("rope_theta", 10000.0),
-            tied=bool(raw.get("tie_word_embeddings", False)),
-            rope_scaling=_rope_scaling(raw.get("rope_scaling") or rope),
-        )
+        return ModelConfig(family=family, **(_common_fields(text) | dict(described.folder_fields(text))))
     except (KeyError, TypeError) as error:
         raise ModelError(f"config.json lacks or mistypes {error}") from error
 
 
-def _rope_scaling(raw: Mapping[str, Any]) -> RopeScaling | None:
+def _common_fields(raw: Mapping[str, Any]) -> dict[str, Any]:
+    rope = raw.get("rope_parameters") or {}
+    rope = rope.get("full_attention", rope)
+    activation = raw.get("hidden_activation") or raw.get("hidden_act", "silu")
+    if raw.get("use_sliding_window") or rope.get("partial_rotary_factor", 1) != 1:
+        raise ModelError("sliding windows or partial rotations are not supported in this architecture")
+    return {
+        "hidden": raw["hidden_size"],
+        "layers": raw["num_hidden_layers"],
+        "heads": raw["num_attention_heads"],
+        "kv_heads": raw.get("num_key_value_heads") or raw["num_attention_heads"],
+        "head_dim": raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"],
+        "intermediate": raw["intermediate_size"],
+        "vocab": raw["vocab_size"],
+        "context": raw["max_position_embeddings"],
+        "norm_eps": raw["rms_norm_eps"],
+        "rope_theta": rope.get("rope_theta") or raw.get("rope_theta", 10000.0),
+        "tied": bool(raw.get("tie_word_embeddings", False)),
+        "activation": _ACTIVATIONS.get(activation, activation),
+        **_rope_scaling(raw.get("rope_scaling") or rope),
+    }
+
+
+def _rope_scaling(raw: Mapping[str, Any]) -> dict[str, Any]:
     kind = raw.get("rope_type", raw.get("type", "default"))
     if kind == "default":
-        return None
+        return {}
+    if kind == "linear":
+        return {"rope_factor": float(raw["factor"])}
     if kind != "llama3":
         raise ModelError(f"rope scaling {kind!r} is not supported")
-    return RopeScaling(
+    scaling = RopeScaling(
         factor=raw["factor"],
         low_freq_factor=raw["low_freq_factor"],
         high_freq_factor=raw["high_freq_factor"],
         original_context=raw["original_max_position_embeddings"],
     )
+    return {"rope_scaling": scaling}
 
 
 def _tokenizer(path: Path) -> Tokenizer:
@@ -108,29 +120,37 @@ def _tokenizer(path: Path) -> Tokenizer:
     return Tokenizer(backend, byte_level="ByteLevel" in decoder, specials=specials)
 
 
-def _weights(path: Path) -> Weights:
+def _weights(path: Path, gain_offset: float) -> Weights:
     index = path / "model.safetensors.index.json"
     if index.is_file():
         files = sorted({path / Path(name).name for name in _read_json(index).get("weight_map", {}).values()})
     else:
         files = [path / "model.safetensors"]
-    readers: dict[str, Callable[[], torch.Tensor]] = {}
+    stored: dict[str, StoredWeight] = {}
     for file in files:
         try:
             with safe_open(file, framework="pt") as opened:
-                readers.update({name: _reader(file, name) for name in opened.keys()})  # noqa: SIM118  (no mapping)
+                for name in opened.keys():  # noqa: SIM118  (no mapping)
+                    offset = gain_offset if name.endswith("norm.weight") else 0.0
+                    shape = tuple(opened.get_slice(name).get_shape())
+                    stored[_public_name(name)] = StoredWeight(shape, partial(_read, file, name, offset))
         except (OSError, SafetensorError) as error:
             raise ModelError(f"cannot read {file}: {error}") from error
-    return Weights({name: read for name, read in readers.items() if not name.endswith("rotary_emb.inv_freq")})
+    unused = (*_NOT_TEXT, "rotary_emb.")
+    return Weights({name: weight for name, weight in stored.items() if not any(part in name for part in unused)})
 
 
-def _reader(file: Path, name: str) -> Callable[[], torch.Tensor]:
-    def read() -> torch.Tensor:
-        with safe_open(file, framework="pt") as opened:
-            tensor: torch.Tensor = opened.get_tensor(name)
-            return tensor
+def _public_name(name: str) -> str:
+    """Take the text part's prefix off, of which image-and-text models have had two spellings."""
+    if name.startswith("language_model."):
+        return name.removeprefix("language_model.")
+    return name.replace("model.language_model.", "model.", 1)
 
-    return read
+
+def _read(file: Path, name: str, offset: float) -> Matrix:
+    with safe_open(file, framework="pt") as opened:
+        tensor = opened.get_tensor(name)
+    return Matrix.of(tensor.float() + offset if offset else tensor)
 
 
 def _template(path: Path, settings: Mapping[str, Any]) -> ChatTemplate | None:

@@ -1,17 +1,15 @@
-"""A GGUF file as a checkpoint: names and layouts turned into Hugging Face's."""
+"""A GGUF file as a checkpoint: names turned into Hugging Face's, weights left as they are stored."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from engine.chat_template import ChatTemplate
 from engine.errors import ModelError
-from engine.loader.contract import Checkpoint, ModelConfig, Weights
+from engine.loader.contract import Checkpoint, ModelConfig, StoredWeight, Weights
 from engine.loader.gguf_file import GgufFile
 from engine.loader.gguf_tokenizer import build_tokenizer
+from engine.models import Family, family_named, family_of
 
 _TOP_NAMES = {
     "token_embd.weight": "model.embed_tokens.weight",
@@ -25,12 +23,21 @@ _LAYER_NAMES = {
     "attn_k": "self_attn.k_proj",
     "attn_v": "self_attn.v_proj",
     "attn_output": "self_attn.o_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
     "ffn_norm": "post_attention_layernorm",
     "ffn_gate": "mlp.gate_proj",
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-_PERMUTED = {"llama": ("attn_q", "attn_k")}
+_POST_NORM_NAMES = {
+    "post_attention_norm": "post_attention_layernorm",
+    "ffn_norm": "pre_feedforward_layernorm",
+    "post_ffw_norm": "post_feedforward_layernorm",
+}
+_ROTARY_PAIRS = frozenset({"llama"})
+"""Architectures whose converter puts the rotary pairs of queries and keys side by side."""
+
 _END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
@@ -46,7 +53,7 @@ def load_gguf(path: Path) -> Checkpoint:
     ends = (file.metadata.get(f"tokenizer.ggml.{key}") for key in _END_KEYS)
     return Checkpoint(
         config=config,
-        weights=_weights(file, config),
+        weights=_weights(file, config.family),
         tokenizer=tokenizer,
         template=_template(file.metadata),
         eos_ids=frozenset(end for end in ends if isinstance(end, int)),
@@ -54,53 +61,59 @@ def load_gguf(path: Path) -> Checkpoint:
 
 
 def _config(file: GgufFile) -> ModelConfig:
-    meta, family = file.metadata, str(file.metadata.get("general.architecture"))
-    if meta.get(f"{family}.rope.scaling.type", "none") != "none":
-        raise ModelError(f"{file.path}: rope scaling by metadata is not supported")
+    architecture = file.metadata.get("general.architecture")
+    family = family_of(architecture)
+    prefix = f"{architecture}."
+    meta = {key.removeprefix(prefix): value for key, value in file.metadata.items() if key.startswith(prefix)}
+    if meta.get("expert_count"):
+        raise ModelError(f"{file.path}: mixtures of experts are not supported")
     try:
-        heads, hidden = meta[f"{family}.attention.head_count"], meta[f"{family}.embedding_length"]
-        return ModelConfig(
-            family=family,
-            hidden=hidden,
-            layers=meta[f"{family}.block_count"],
-            heads=heads,
-            kv_heads=meta.get(f"{family}.attention.head_count_kv", heads),
-            head_dim=meta.get(f"{family}.attention.key_length", hidden // heads),
-            intermediate=meta[f"{family}.feed_forward_length"],
-            vocab=len(meta["tokenizer.ggml.tokens"]),
-            context=meta[f"{family}.context_length"],
-            norm_eps=meta[f"{family}.attention.layer_norm_rms_epsilon"],
-            rope_theta=meta.get(f"{family}.rope.freq_base", 10000.0),
-            tied="output.weight" not in file.tensors,
-        )
+        fields = _common_fields(meta) | dict(family_named(family).gguf_fields(meta))
+        embedding = file.tensors["token_embd.weight"].shape[0]
+        return ModelConfig(family=family, vocab=embedding, tied="output.weight" not in file.tensors, **fields)
     except (KeyError, TypeError) as error:
-        raise ModelError(f"{file.path}: architecture {family!r} lacks or mistypes {error}") from error
+        raise ModelError(f"{file.path}: architecture {architecture!r} lacks or mistypes {error}") from error
 
 
-def _weights(file: GgufFile, config: ModelConfig) -> Weights:
-    return Weights(dict(_reader(file, name, config) for name in file.tensors))
+def _common_fields(meta: Mapping[str, Any]) -> dict[str, Any]:
+    heads, hidden = meta["attention.head_count"], meta["embedding_length"]
+    head_dim = meta.get("attention.key_length", hidden // heads)
+    if {meta.get(key, head_dim) for key in ("attention.value_length", "rope.dimension_count")} != {head_dim}:
+        raise ModelError("values or rotations narrower than the keys are not supported")
+    scaling = meta.get("rope.scaling.type", "none")
+    if scaling not in ("none", "linear"):
+        raise ModelError(f"rope scaling {scaling!r} by metadata is not supported")
+    return {
+        "hidden": hidden,
+        "layers": meta["block_count"],
+        "heads": heads,
+        "kv_heads": meta.get("attention.head_count_kv", heads),
+        "head_dim": head_dim,
+        "intermediate": meta["feed_forward_length"],
+        "context": meta["context_length"],
+        "norm_eps": meta["attention.layer_norm_rms_epsilon"],
+        "rope_theta": meta.get("rope.freq_base", 10000.0),
+        "rope_factor": meta["rope.scaling.factor"] if scaling == "linear" else 1.0,
+    }
 
 
-def _reader(file: GgufFile, name: str, config: ModelConfig) -> tuple[str, Callable[[], torch.Tensor]]:
-    def read() -> torch.Tensor:
-        return torch.from_numpy(np.require(file.tensor(name), requirements="W"))
+def _weights(file: GgufFile, family: str) -> Weights:
+    described = family_named(family)
+    stored = {
+        _public_name(name, described): StoredWeight(entry.shape, lambda name=name: file.matrix(name))  # type: ignore[misc]
+        for name, entry in file.tensors.items()
+    }
+    return Weights(stored, rotary_pairs=described.gguf in _ROTARY_PAIRS)
 
+
+def _public_name(name: str, family: Family) -> str:
     if name in _TOP_NAMES:
-        return _TOP_NAMES[name], read
+        return _TOP_NAMES[name]
     parts = name.split(".")
-    if len(parts) != len(("blk", "N", "part", "weight")) or parts[0] != "blk" or parts[2] not in _LAYER_NAMES:
-        return name, read
-    public = f"model.layers.{parts[1]}.{_LAYER_NAMES[parts[2]]}.{parts[3]}"
-    if parts[2] not in _PERMUTED.get(config.family, ()):
-        return public, read
-    heads = config.heads if parts[2] == "attn_q" else config.kv_heads
-    return public, lambda: half_split(read(), heads)
-
-
-def half_split(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """Undo the row order GGUF gives the llama architecture: rotary pairs side by side, back to two halves."""
-    rows, width = weight.shape
-    return weight.view(heads, rows // heads // 2, 2, width).transpose(1, 2).reshape(rows, width)
+    layer_names = _LAYER_NAMES | (_POST_NORM_NAMES if family.post_norms else {})
+    if len(parts) != len(("blk", "N", "part", "weight")) or parts[0] != "blk" or parts[2] not in layer_names:
+        return name
+    return f"model.layers.{parts[1]}.{layer_names[parts[2]]}.{parts[3]}"
 
 
 def _template(metadata: Mapping[str, Any]) -> ChatTemplate | None:

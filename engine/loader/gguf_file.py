@@ -1,7 +1,7 @@
 """The GGUF container: metadata and tensor table, read in one pass over a memory map.
 
 Source: the GGUF specification, versions 2 and 3, little endian. The `gguf` package's own reader builds a NumPy
-view for each array element, which costs seconds on a vocabulary; its dequantisers are used as they are.
+view for each array element, which costs seconds on a vocabulary.
 """
 
 import math
@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
-from gguf.quants import dequantize
 from numpy.typing import NDArray
 
 from engine.errors import ModelError
+from engine.loader.matrix import Matrix, check_kind
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -23,7 +23,6 @@ _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _DEFAULT_ALIGNMENT = 32
 _MAX_RANK = 4
-_JOINED_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +58,21 @@ class GgufFile:
         except (struct.error, KeyError, UnicodeDecodeError, ValueError, OverflowError, MemoryError) as error:
             raise ModelError(f"{path} is not a readable GGUF file: {error!r}") from error
 
-    def tensor(self, name: str) -> NDArray[np.float32]:
-        """Dequantise one tensor to fp32.
+    def matrix(self, name: str) -> Matrix:
+        """Return one tensor's bytes where they lie, as rows of its last dimension.
 
         Raises:
             ModelError: its bytes are cut off or its type is unknown to the `gguf` package.
         """
         entry = self.tensors[name]
         block, block_bytes = GGML_QUANT_SIZES[entry.kind]
-        row_bytes = entry.shape[-1] // block * block_bytes
-        rows = math.prod(entry.shape[:-1])
-        size = rows * row_bytes
+        rows, columns = math.prod(entry.shape[:-1]), entry.shape[-1]
+        size = rows * (columns // block) * block_bytes
         start = self._data_start + entry.offset
-        if start + size > len(self._bytes) or entry.shape[-1] % block:
+        if start + size > len(self._bytes) or columns % block:
             raise ModelError(f"{self.path}: tensor {name} is cut off")
-        # The dequantisers work on 16 rows at a time, which is slow on short ones: join rows where they divide.
-        joined = self._bytes[start : start + size].reshape(rows // math.gcd(rows, _JOINED_ROWS), -1)
-        try:
-            values: NDArray[np.float32] = dequantize(joined, entry.kind)
-        except NotImplementedError as error:
-            raise ModelError(f"{self.path}: tensor {name} has unsupported type {entry.kind.name}") from error
-        return values.reshape(entry.shape)
+        check_kind(entry.kind.name, f"{self.path}: tensor {name}")
+        return Matrix(entry.kind.name, self._bytes[start : start + size].reshape(rows, -1), columns)
 
     def _read_header(self) -> None:
         if bytes(self._view[:4]) != _MAGIC:

@@ -4,22 +4,41 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from engine.errors import ModelError
-from engine.models.contract import Model, StepInput
+from engine.models.family import Family
 
-__all__ = ["MODELS", "Model", "StepInput", "model_class"]
+__all__ = ["MODELS", "Family", "family_named", "family_of"]
 
-MODELS: Mapping[str, str] = {"llama": "engine.models.llama:Llama"}
-"""Family name (GGUF's `general.architecture`) to where its class is."""
+MODELS: Mapping[str, str] = {
+    "llama": "engine.models.llama:LLAMA",
+    "qwen2": "engine.models.qwen2:QWEN2",
+    "qwen3": "engine.models.qwen3:QWEN3",
+    "gemma3": "engine.models.gemma3:GEMMA3",
+}
+"""Family name to where what sets it apart is."""
 
 
-def model_class(family: str) -> type[Model]:
-    """Import the class of a family.
+def family_named(name: str) -> Family:
+    """Look up a family.
 
     Raises:
         ModelError: the family is unknown.
     """
-    if family not in MODELS:
-        raise ModelError(f"architecture {family!r} is not supported; known: {', '.join(MODELS)}")
-    module, _, name = MODELS[family].partition(":")
-    found: type[Model] = getattr(import_module(module), name)
+    if name not in MODELS:
+        raise ModelError(f"architecture {name!r} is not supported; known: {', '.join(MODELS)}")
+    module, _, constant = MODELS[name].partition(":")
+    found: Family = getattr(import_module(module), constant)
     return found
+
+
+def family_of(architecture: object) -> str:
+    """Return the family of a name that a model file gives, Hugging Face's or GGUF's.
+
+    Raises:
+        ModelError: the architecture is unknown.
+    """
+    known = {name: family_named(name) for name in MODELS}
+    for name, family in known.items():
+        if architecture == family.gguf or architecture in family.architectures:
+            return name
+    names = sorted({spelling for family in known.values() for spelling in (*family.architectures, family.gguf)})
+    raise ModelError(f"architecture {architecture!r} is not supported; known: {', '.join(names)}")

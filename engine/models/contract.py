@@ -6,7 +6,8 @@ from typing import Protocol, Self
 import torch
 
 from engine.attention.paged import PagedKV, Segment
-from engine.loader.contract import ModelConfig, Weights
+from engine.loader.contract import ModelConfig
+from engine.models.decoder_weights import DecoderWeights
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +36,14 @@ class StepInput:
 class Model(Protocol):
     """A decoder. Contract test: tests/engine/test_models.py."""
 
-    config: ModelConfig
+    @property
+    def config(self) -> ModelConfig:
+        """The model's shape."""
+        ...
 
     @classmethod
-    def build(cls, config: ModelConfig, weights: Weights, linear: str) -> Self:
-        """Take the weights, each kept in the format `linear` names.
-
-        Raises:
-            ModelError: one is missing or left over.
-        """
+    def build(cls, config: ModelConfig, weights: DecoderWeights, linear: str) -> Self:
+        """Pack the weights, each kept in the format `linear` names."""
         ...
 
     def forward(self, step: StepInput, kv: PagedKV) -> torch.Tensor:

@@ -4,7 +4,7 @@ Legend: C hidden size, H query heads, K KV heads, D head size, F feed-forward si
 
 Every optional part is None where a family has none. Norm gains are as they multiply (a family that stores gain - 1
 has the one added by its reader). Rows of queries and keys have their rotary pairs side by side
-(`engine.models.rotary.paired`), biases and per-head norms likewise.
+(`engine.models.rotary.paired_rows`), biases and per-head norms likewise.
 """
 
 from dataclasses import dataclass

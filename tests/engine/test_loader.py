@@ -11,9 +11,8 @@ import torch
 
 from engine.errors import ModelError
 from engine.loader import open_checkpoint
-from engine.loader.gguf_checkpoint import half_split
 from engine.loader.gguf_file import GgufFile
-from engine.models.rotary import paired
+from engine.models.rotary import paired_rows
 from engine.packaged import SHA256, packaged_model, verify
 from tests.engine import tiny
 
@@ -65,7 +64,7 @@ def write_gguf(path: Path, shape: tiny.Shape) -> Path:
     writer.add_chat_template(tiny.TEMPLATE)
     for name, weight in tiny.random_weights(shape, len(tokens)).items():
         heads = {"q": shape.heads, "k": shape.kv_heads}.get(name.partition("self_attn.")[2][:1])
-        tensor = paired(weight, heads) if heads else weight
+        tensor = weight[paired_rows(heads, shape.head_dim)] if heads else weight
         writer.add_tensor(gguf_name(name), tensor.numpy())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -96,10 +95,9 @@ def test_a_gguf_file_and_a_folder_are_the_same_model(tmp_path: Path, tied: bool)
     assert folder.template.render(messages) == file.template.render(messages)
 
 
-def test_pairing_and_splitting_undo_each_other() -> None:
-    weight = torch.arange(24.0).view(12, 2)
-    assert torch.equal(half_split(paired(weight, 2), 2), weight)
-    assert paired(torch.arange(6.0).view(6, 1), 1).flatten().tolist() == [0, 3, 1, 4, 2, 5]
+def test_rotary_pairs_are_put_side_by_side() -> None:
+    assert paired_rows(1, 6).tolist() == [0, 3, 1, 4, 2, 5]
+    assert paired_rows(2, 4).tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
 
 
 @pytest.mark.parametrize("kind", [gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.Q8_0])
@@ -114,7 +112,9 @@ def test_quantised_tensors_are_read_row_by_row(tmp_path: Path, kind: gguf.GGMLQu
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    np.testing.assert_array_equal(GgufFile(path).tensor("w"), gguf.quants.dequantize(packed, kind))
+    matrix = GgufFile(path).matrix("w")
+    np.testing.assert_array_equal(matrix.dense(), gguf.quants.dequantize(packed, kind))
+    np.testing.assert_array_equal(matrix.reordered([rows - 1, 0]).dense()[0], matrix.dense()[-1])
 
 
 def test_metadata_equals_what_the_package_reads(tmp_path: Path) -> None:

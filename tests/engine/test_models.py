@@ -8,8 +8,10 @@ import torch
 from engine.config import WEIGHT_FORMATS
 from engine.errors import ModelError
 from engine.kernels import LINEARS
-from engine.loader import Weights, open_checkpoint
-from engine.models import MODELS, model_class
+from engine.loader import StoredWeight, Weights, open_checkpoint
+from engine.loader.matrix import Matrix
+from engine.models import MODELS, family_named, family_of
+from engine.models.read_decoder import read_decoder
 from tests.engine import tiny
 
 SHAPES = {
@@ -21,14 +23,16 @@ SHAPES = {
 LONG = [int(token) for token in torch.randint(0, 260, (600,), generator=torch.Generator().manual_seed(5))]
 
 
-@pytest.mark.parametrize("family", MODELS)
-def test_a_line_in_the_table_resolves_to_a_model_class(family: str) -> None:
-    assert callable(model_class(family).build)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_line_in_the_table_resolves_by_every_name_it_has(name: str) -> None:
+    family = family_named(name)
+    assert {family_of(spelling) for spelling in (*family.architectures, family.gguf)} == {name}
 
 
-def test_an_unknown_family_is_refused_by_name() -> None:
-    with pytest.raises(ModelError, match="'mamba' is not supported"):
-        model_class("mamba")
+@pytest.mark.parametrize("name", ["mamba", "Qwen3MoeForCausalLM", "qwen3moe", None])
+def test_an_unknown_family_is_refused_by_name(name: str | None) -> None:
+    with pytest.raises(ModelError, match=rf"{name!r} is not supported; known: .*Qwen3ForCausalLM"):
+        family_of(name)
 
 
 @pytest.mark.slow
@@ -48,7 +52,7 @@ def test_a_linear_gives_a_row_the_same_bits_in_any_company(linear: str) -> None:
     generator = torch.Generator().manual_seed(2)
     weight, rows = torch.randn(70, 48, generator=generator), torch.randn(60, 48, generator=generator)
     with torch.inference_mode():
-        apply = LINEARS[linear](weight)
+        apply = LINEARS[linear](weight, None)
         whole = apply(rows)
         torch.testing.assert_close(whole, rows @ weight.T, rtol=2e-3, atol=2e-2)
         for size in range(3, 60, 3):
@@ -71,16 +75,21 @@ def test_a_missing_weight_is_named(tmp_path: Path) -> None:
     checkpoint = open_checkpoint(tiny.write_folder(tmp_path))
     checkpoint.weights.drop("model.layers.1.mlp.up_proj.weight")
     with pytest.raises(ModelError, match=r"model\.layers\.1\.mlp\.up_proj\.weight is missing"):
-        model_class("llama").build(checkpoint.config, checkpoint.weights, "fp32")
+        read_decoder(checkpoint.config, checkpoint.weights)
 
 
 def test_a_left_over_weight_is_named(tmp_path: Path) -> None:
     shape = tiny.Shape()
     config = open_checkpoint(tiny.write_folder(tmp_path, shape)).config
     tensors = {**tiny.random_weights(shape, config.vocab), "model.layers.0.self_attn.q_proj.bias": torch.zeros(64)}
-    weights = Weights({name: lambda tensor=tensor: tensor for name, tensor in tensors.items()})
+    weights = Weights(
+        {
+            name: StoredWeight(tuple(tensor.shape), lambda tensor=tensor: Matrix.of(tensor))
+            for name, tensor in tensors.items()
+        }
+    )
     with pytest.raises(ModelError, match=r"left over, such as model\.layers\.0\.self_attn\.q_proj\.bias"):
-        model_class("llama").build(config, weights, "fp32")
+        read_decoder(config, weights)
 
 
 def test_a_weight_of_another_shape_is_named(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from engine.config import EngineConfig
 from engine.detokenizer import OutputText
 from engine.kv.block_pool import BlockPool
 from engine.loader import Checkpoint, ModelConfig, open_checkpoint
-from engine.models import StepInput, model_class
+from engine.models.contract import StepInput
+from engine.models.decoder import Decoder
+from engine.models.read_decoder import read_decoder
 from engine.runner import Runner
 from engine.sampler import sample
 from engine.sampling import SamplingParams
@@ -144,8 +146,8 @@ def build_runner(folder: Path, config: EngineConfig) -> tuple[Checkpoint, Runner
     """Load a folder."""
     checkpoint = open_checkpoint(folder)
     with torch.inference_mode():
-        model = model_class(checkpoint.config.family).build(checkpoint.config, checkpoint.weights, config.weights)
-        return checkpoint, Runner(model, config)
+        weights = read_decoder(checkpoint.config, checkpoint.weights)
+        return checkpoint, Runner(Decoder.build(checkpoint.config, weights, config.weights), config)
 
 
 def new_sequence(seq_id: int, prompt: tuple[int, ...], params: SamplingParams | None = None) -> Sequence:
