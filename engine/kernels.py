@@ -1,8 +1,8 @@
 """How layers keep and apply their weights. Legend: R rows, I inputs, O outputs, C hidden size.
 
 Both linear kernels give a row the same bits whatever the other rows are, as long as the number of rows is a
-multiple of `ROW_GRAIN`. FBGEMM computes six rows at a time and ends with a kernel for the rest; its kernels for one
-and two rows add in another order than those for three to six, so steps are padded to threes.
+multiple of `ROW_GRAIN`. FBGEMM computes six rows at a time and ends with a kernel for the rest; its kernels for
+one and two rows add in another order than those for three to six, so steps are padded to threes.
 """
 
 from collections.abc import Callable, Mapping
