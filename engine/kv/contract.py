@@ -69,6 +69,8 @@ class Holder(Protocol):
         write_from: first position the next step may store; what lies before it is in place already.
         tables: a block table per KV group, blocks in token order; empty unless it holds blocks.
         prefix: what its first look-up found.
+        hit_unit: a hit counts in whole multiples of so many tokens; the rest is computed again, and not stored.
+        cache_upto: no block with a token at or behind this position is cached for others.
     """
 
     seq_id: int
@@ -80,6 +82,8 @@ class Holder(Protocol):
     write_from: int
     tables: list[list[int]]
     prefix: PrefixOutcome | None
+    hit_unit: int
+    cache_upto: int
 
 
 class KvStore(Protocol):

@@ -148,6 +148,14 @@ class KvCache:
         """
         raise NotImplementedError
 
+    def discard(self, sequence: Holder, now_s: float) -> None:
+        """Release a sequence whose numbers cannot be trusted: its step failed, or its logits were NaN.
+
+        Side effects: those of `release`; what was cached on its behalf since it was admitted is forgotten, and so
+        are blocks whose restores were handed out for it and may not have been carried out.
+        """
+        raise NotImplementedError
+
     def prefers_swap(self, sequence: Holder) -> bool:
         """Whether preempting it by `swap_out` costs less time than computing it again."""
         raise NotImplementedError
