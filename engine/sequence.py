@@ -1,16 +1,22 @@
 """One answer in the making: the only mutable object that travels through the engine."""
 
+import sys
 from dataclasses import dataclass, field
 from enum import Enum
 
 from engine.detokenizer import OutputText
+from engine.kv.wishes import CacheWishes, PrefixOutcome
 from engine.sampling import SamplingParams
 
 
 class Status(Enum):
-    """Where a sequence stands."""
+    """Where a sequence stands.
+
+    FOLLOWING is one of a request's `n` answers that waits for the first of them to compute their prompt.
+    """
 
     WAITING = "waiting"
+    FOLLOWING = "following"
     RUNNING = "running"
     FINISHED = "finished"
 
@@ -24,9 +30,20 @@ class Sequence:
         sample_index: which of a request's `n` answers this is.
         seed: key of its random stream, drawn when the request names none.
         output: text side: bytes to characters, stop strings, hold-back.
+        cache: tenant, breakpoints and whether cached tokens may be used.
+        priority: lower runs sooner.
+        siblings: answers of the same request that follow this one until its prompt is computed.
+        leader: whom it follows; None when it follows nobody.
         num_computed: tokens whose keys and values are in the KV pool.
+        write_from: first position whose keys and values may be stored; those before it lie in shared blocks.
         tables: a block table per KV group, blocks in token order; empty unless running.
+        prefix: what the first look-up of the prompt found; None before it.
+        hit_unit: a cached prefix counts in whole multiples of so many tokens.
+        cache_upto: no block with a token at or behind this position may be cached for others.
+        covered: tokens the tables are known to hold in blocks that may be written.
+        swapped: whether its blocks were handed to the host when it was preempted.
         arrival_s, admitted_s, first_token_s: monotonic clock.
+        num_skipped: admissions of others that went past it since it first found no room.
     """
 
     seq_id: int
@@ -36,13 +53,29 @@ class Sequence:
     seed: int
     output: OutputText
     arrival_s: float
+    cache: CacheWishes = field(default_factory=CacheWishes)
+    priority: int = 0
+    siblings: list["Sequence"] = field(default_factory=list)
+    leader: "Sequence | None" = None
     output_ids: list[int] = field(default_factory=list)
     num_computed: int = 0
+    write_from: int = 0
     tables: list[list[int]] = field(default_factory=list)
+    prefix: PrefixOutcome | None = None
+    hit_unit: int = 1
+    cache_upto: int = sys.maxsize
+    covered: int = 0
+    swapped: bool = False
     status: Status = Status.WAITING
     admitted_s: float | None = None
     first_token_s: float | None = None
     num_preemptions: int = 0
+    num_skipped: int = 0
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is; fairness and sharing follow it."""
+        return self.cache.salt
 
     @property
     def num_tokens(self) -> int:

@@ -15,6 +15,7 @@ from collections import deque
 from engine.config import EngineConfig
 from engine.errors import RequestError
 from engine.kv.block_pool import BlockPool
+from engine.scheduler.refusals import context_overflow
 from engine.sequence import Sequence, Status
 from engine.work import Plan, Work
 
@@ -154,15 +155,3 @@ class Scheduler:
         start, chunk = sequence.num_computed, self.config.chunk_tokens
         boundary = (start // chunk + 1) * chunk
         return Work(sequence, start, min(boundary - start, sequence.num_uncomputed), start)
-
-
-def context_overflow(prompt: int, wanted: int, limit: int) -> RequestError:
-    """Build the 400 for a prompt and answer that exceed the context."""
-    return RequestError(
-        400,
-        f"This model's maximum context length is {limit} tokens. However, you requested {prompt + wanted} tokens "
-        f"({prompt} in the messages, {wanted} in the completion). Please reduce the length of the messages or "
-        "completion.",
-        code="context_length_exceeded",
-        param="messages",
-    )
