@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from engine.detokenizer import OutputText
+from engine.grammar.contract import Grammar
 from engine.kv.wishes import CacheWishes, PrefixOutcome
 from engine.sampling import SamplingParams
 
@@ -32,6 +33,7 @@ class Sequence:
         output: text side: bytes to characters, stop strings, hold-back.
         cache: tenant, breakpoints and whether cached tokens may be used.
         priority: lower runs sooner.
+        grammar: how far the answer has come in the grammar it must follow; None for free text.
         siblings: answers of the same request that follow this one until its prompt is computed.
         leader: whom it follows; None when it follows nobody.
         num_computed: tokens whose keys and values are in the KV pool.
@@ -55,6 +57,7 @@ class Sequence:
     arrival_s: float
     cache: CacheWishes = field(default_factory=CacheWishes)
     priority: int = 0
+    grammar: Grammar | None = None
     siblings: list["Sequence"] = field(default_factory=list)
     leader: "Sequence | None" = None
     output_ids: list[int] = field(default_factory=list)

@@ -5,17 +5,18 @@ import math
 import pytest
 import torch
 
-from engine.sampler import sample, uniform
+from engine.sampler import sample
 from engine.sampling import SamplingParams
 from tests.engine import tiny
 
 LOGITS = [2.0, 1.0, 0.5, 0.0, -1.0]
+EOS = frozenset([0])
 
 
 def choose(params: SamplingParams, logits: list[float] | None = None, output: tuple[int, ...] = ()) -> int:
     sequence = tiny.new_sequence(0, (1,), params)
     sequence.output_ids = list(output)
-    (found,) = sample(torch.tensor([logits or LOGITS]), [sequence])
+    (found,) = sample(torch.tensor([logits or LOGITS]), [sequence], EOS)
     assert found is not None
     return found.token_id
 
@@ -67,6 +68,52 @@ def test_penalties_count_output_tokens_as_openai_means_them() -> None:
     assert choose(SamplingParams(max_tokens=1, temperature=0, frequency_penalty=2), logits) == 0
 
 
+def test_repetition_counts_prompt_and_output_and_pushes_both_signs_down() -> None:
+    """llama.cpp#8971: the prompt counts, however it came to be computed."""
+    twice = SamplingParams(max_tokens=1, temperature=0, repetition_penalty=2)
+    assert choose(twice, [0.0, 4.0, 1.9, 0.0, 0.0]) == 1, "4 / 2 is still the best"
+    assert choose(twice, [0.0, 4.0, 2.1, 0.0, 0.0]) == 2, "token 1 is the prompt"
+    assert choose(twice, [-2.0, -1.0, -3.0, -3.0, -1.5], (4,)) == 0, "-1 and -1.5 are doubled"
+    assert choose(SamplingParams(max_tokens=1, temperature=0, repetition_penalty=0.5), [3.0, 2.0, 0, 0, 0]) == 1
+
+
+def test_end_tokens_wait_for_min_tokens() -> None:
+    params = SamplingParams(max_tokens=9, min_tokens=2, temperature=0, stop_token_ids=frozenset([1]))
+    assert choose(params) == 2
+    assert choose(params, output=(2,)) == 2
+    assert choose(params, output=(2, 2)) == 0
+
+
+def test_only_allowed_tokens_are_chosen() -> None:
+    assert choose(SamplingParams(max_tokens=1, temperature=0, allowed_token_ids=(3, 4))) == 3
+    assert choices(allowed_token_ids=(1, 4)) == {1, 4}
+
+
+def test_bad_words_are_not_completed() -> None:
+    params = SamplingParams(max_tokens=1, temperature=0, bad_words_ids=((0,), (4, 2, 1)))
+    assert choose(params) == 1
+    assert choose(params, output=(4, 2)) == 2
+    assert choose(params, output=(2,)) == 1
+    assert choose(params, output=(4, 2, 3)) == 1
+
+
+def test_edits_come_in_their_documented_order() -> None:
+    """Bias, then penalties, then temperature: (1 + 3) / 2 + 0 loses to 2.1; before the bias it would win."""
+    params = SamplingParams(max_tokens=1, temperature=0, logit_bias=((1, 3.0),), repetition_penalty=2)
+    assert choose(params, [2.1, 1.0, 0.0, 0.0, 0.0]) == 0
+    params = SamplingParams(max_tokens=1, temperature=0, logit_bias=((0, 100.0),), allowed_token_ids=(1,))
+    assert choose(params) == 1, "what is forbidden stays so"
+
+
+def test_nothing_left_to_choose_fails_the_row() -> None:
+    params = SamplingParams(max_tokens=1, allowed_token_ids=(0,), bad_words_ids=((0,),))
+    assert sample(torch.tensor([LOGITS]), [tiny.new_sequence(0, (1,), params)]) == [None]
+
+
+def test_next_to_no_temperature_is_greedy() -> None:
+    assert choices(20, temperature=1e-300) == {0}
+
+
 def test_logit_bias_moves_tokens() -> None:
     assert choose(SamplingParams(max_tokens=1, temperature=0, logit_bias=((3, 100.0),))) == 3
     assert choose(SamplingParams(max_tokens=1, temperature=0, logit_bias=((0, -100.0), (1, -100.0)))) == 2
@@ -81,15 +128,6 @@ def test_the_same_seed_gives_the_same_token_in_any_company() -> None:
     alone = [sample(logits[row : row + 1], [one])[0] for row, one in enumerate(sequences)]
     assert sample(logits, sequences) == alone
     assert sample(logits.flip(0), sequences[::-1]) == alone[::-1]
-
-
-def test_draws_differ_by_seed_sample_and_position_and_are_stable() -> None:
-    assert len({uniform(1, 0, 0), uniform(2, 0, 0), uniform(1, 1, 0), uniform(1, 0, 1)}) == 4
-    assert uniform(-5, 0, 0) == uniform(-5, 0, 0)
-    assert uniform(42, 0, 7) == pytest.approx(0.26365393968815287, abs=1e-15)
-    draws = [uniform(9, 0, position) for position in range(2000)]
-    assert 0 <= min(draws) < max(draws) < 1
-    assert sum(draws) / len(draws) == pytest.approx(0.5, abs=0.03)
 
 
 def test_logprobs_are_raw_whatever_the_sampling() -> None:
