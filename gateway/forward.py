@@ -11,8 +11,9 @@ import structlog
 from gateway.asked import Asked
 from gateway.errors import ApiError, StoreUnavailable, UpstreamError
 from gateway.flights import Flight, Landing, Passenger
-from gateway.layers.entry import Entry, Sealer, answer_of, choices_of, derive
+from gateway.layers.entry import Entry, Sealer, answer_of, choices_of
 from gateway.layers.exact import ExactLayer
+from gateway.layers.salts import Salts
 from gateway.protocols.assemble import Assembler
 from gateway.protocols.shape import ProtocolError
 from gateway.providers.contract import Provider, ProviderCall
@@ -24,8 +25,6 @@ from policies.decide import Discard, Store, WriteRules, admit
 from policies.keys import CacheKey
 from policies.types import ChatResponse
 
-_SALT_CHARS = 32
-_MAX_SALTS = 10_000
 _TOO_MANY = 429
 _SERVER_ERROR = 500
 
@@ -37,6 +36,7 @@ class Job:
     Attributes:
         key: where the answer may be stored; None stores nothing.
         as_of: the tenant's purge sequence before the call.
+        prefix_epoch: the tenant's, see PurgeIndex.
     """
 
     asked: Asked
@@ -45,11 +45,16 @@ class Job:
     key: CacheKey | None
     controls: Controls
     as_of: int
+    prefix_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What the forwarder needs; built in wiring."""
+    """What the forwarder needs; built in wiring.
+
+    Attributes:
+        cache_epoch: see EngineSettings.
+    """
 
     providers: Mapping[str, Provider]
     exact: ExactLayer
@@ -59,6 +64,7 @@ class Outside:
     metrics: Metrics
     log: structlog.typing.FilteringBoundLogger
     now_s: Callable[[], float]
+    cache_epoch: str = "0"
 
 
 class Forwarder:
@@ -66,7 +72,7 @@ class Forwarder:
 
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
-        self._salts: dict[str, str] = {}
+        self._salts = Salts(outside.secret, outside.cache_epoch)
         self._behind: set[asyncio.Task[None]] = set()
 
     async def fly(self, flight: Flight, job: Job) -> None:
@@ -124,7 +130,8 @@ class Forwarder:
             model=target.upstream_model,
             body=job.asked.request.body,
             request_id=job.asked.request_id,
-            salt=self._salt(job.tenant_id),
+            salt=self._salts.of(job.tenant_id, job.prefix_epoch),
+            marks=job.asked.request.marks,
         )
         begun = time.perf_counter()
         result = "ok"
@@ -213,15 +220,6 @@ class Forwarder:
             choices=choices_of(response),
             request_id=job.asked.request_id,
         )
-
-    def _salt(self, tenant_id: str) -> str:
-        salt = self._salts.get(tenant_id)
-        if salt is None:
-            if len(self._salts) >= _MAX_SALTS:
-                self._salts.clear()
-            salt = derive(self._outside.secret, "engine-salt", tenant_id).hex()[:_SALT_CHARS]
-            self._salts[tenant_id] = salt
-        return salt
 
 
 def _model_names(route: Route) -> tuple[str, ...]:

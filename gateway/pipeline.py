@@ -124,7 +124,7 @@ class Pipeline:
         assert isinstance(decision, Bypass | Miss)  # noqa: S101  (narrowing: a hit has an entry)
         if controls.only_if_cached:
             raise _only_if_cached()
-        job = Job(asked, replica.tenant_id, target, key, controls, replica.purges.seq)
+        job = Job(asked, replica.tenant_id, target, key, controls, replica.purges.seq, replica.purges.prefix_epoch)
         shared = None
         if isinstance(plan, Lookup) and plan.serve and plan.read and plan.write and key is not None:
             shared = (key.digest, replica.purges.seq)
@@ -224,7 +224,7 @@ class Pipeline:
         self, asked: Asked, replica: TenantReplica, target: Route, key: CacheKey, controls: Controls
     ) -> None:
         """Asks the model for a fresh answer without making the client wait; one refresh per key at a time."""
-        job = Job(asked, replica.tenant_id, target, key, controls, replica.purges.seq)
+        job = Job(asked, replica.tenant_id, target, key, controls, replica.purges.seq, replica.purges.prefix_epoch)
         shared = ("refresh", key.digest, replica.purges.seq)
         passenger, leads = self._rooms.flights.join_or_lead(shared, lambda f: self._rooms.forwarder.fly(f, job))
         if leads:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 Mode = Literal["off", "observe", "exact"]
+MarkForm = Literal["drop", "cache_control", "breakpoint"]
 
 
 class Frozen(BaseModel):
@@ -88,6 +89,8 @@ class EngineSettings(Frozen):
         kv_tokens: tokens the KV pool holds, over all sequences.
         max_running: sequences decoded in one step.
         max_waiting: requests queued before 429.
+        cache_epoch: part of every tenant's salt; another value empties the prefix cache for all of them at once.
+        min_cache_tokens: shortest marked prefix that is kept longer than others; shorter marks are let pass.
         temperature: of requests that name none; absent: 0.2 for the packaged model, else 1.
         top_p: of requests that name none; absent: 0.9 for the packaged model, else 1.
     """
@@ -101,6 +104,8 @@ class EngineSettings(Frozen):
     kv_tokens: Annotated[int, Field(ge=256)] = 16384
     max_running: Annotated[int, Field(ge=1)] = 16
     max_waiting: Annotated[int, Field(ge=1)] = 256
+    cache_epoch: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "0"
+    min_cache_tokens: Annotated[int, Field(ge=1)] = 64
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
 
@@ -116,6 +121,9 @@ class ProviderSettings(Frozen):
         connect_timeout_s: to open a connection.
         read_timeout_s: longest silence between two reads.
         max_connections: open at once, per worker.
+        cache_marks: what becomes of an Anthropic request's `cache_control`: left out (drop), sent on parts and
+            tools under that name (cache_control: OpenRouter, LiteLLM), or on parts as OpenAI's
+            `prompt_cache_breakpoint` (breakpoint); the engine always takes it.
         headers: sent with each request; kept out of repr, as they may hold credentials.
     """
 
@@ -126,6 +134,7 @@ class ProviderSettings(Frozen):
     connect_timeout_s: Annotated[float, Field(gt=0)] = 5.0
     read_timeout_s: Annotated[float, Field(gt=0)] = 600.0
     max_connections: Annotated[int, Field(ge=1)] = 512
+    cache_marks: MarkForm = "drop"
     headers: Mapping[str, str] = Field(default_factory=dict, repr=False)
 
     @field_validator("base_url")

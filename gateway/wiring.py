@@ -87,7 +87,9 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     routes = Routes(settings)
     providers = _providers(settings)
     exact, sealer = ExactLayer(link), Sealer(secret)
-    outside = Outside(providers, exact, sealer, secret, settings.cache, metrics, log, now_s)
+    outside = Outside(
+        providers, exact, sealer, secret, settings.cache, metrics, log, now_s, settings.engine.cache_epoch
+    )
     forwarder = Forwarder(outside)
     flights = Flights(metrics.flying)
     rooms = Rooms(replicas, exact, sealer, routes, flights, forwarder, metrics, settings.cache, now_s)

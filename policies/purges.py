@@ -11,6 +11,8 @@ from typing import Literal
 PURGE_KINDS = ("all", "tag", "key", "model", "user", "version")
 """What a purge can name: everything of the tenant, a tag, one key (hex), a model, a user, `name=version`."""
 
+_OF_PERSONS = frozenset({"all", "user"})
+
 PurgeMode = Literal["hard", "soft"]
 
 
@@ -48,7 +50,13 @@ class Made:
 class PurgeIndex:
     """One tenant's purge log, folded to the highest sequence per scope.
 
-    Invariant: `seq` never falls, and neither does the highest sequence of any scope that is still told apart.
+    Invariant: neither `seq` nor `prefix_epoch` ever falls, nor does the highest sequence of any scope that is
+    still told apart.
+
+    Attributes:
+        prefix_epoch: sequence of the latest hard purge of everything or of a user. What a model's server keeps
+            of prompts is never stale, and has no tags or keys to tell it apart; so only purges that must leave
+            nothing of somebody's words behind make it unreachable, all of the tenant's at once.
 
     Args:
         seq: where the log begins.
@@ -56,10 +64,11 @@ class PurgeIndex:
             is bounded, and what is forgotten purges more than it named, never less.
     """
 
-    __slots__ = ("_latest", "_max_scopes", "seq")
+    __slots__ = ("_latest", "_max_scopes", "prefix_epoch", "seq")
 
     def __init__(self, seq: int = 0, max_scopes: int = 50_000) -> None:
         self.seq = seq
+        self.prefix_epoch = 0
         self._max_scopes = max_scopes
         self._latest: dict[tuple[str, str, str], int] = {}
 
@@ -73,6 +82,8 @@ class PurgeIndex:
             scope = (row.mode, row.kind, row.value) if known else (row.mode, "all", "")
             if row.seq > self._latest.get(scope, 0):
                 self._latest[scope] = row.seq
+            if row.mode == "hard" and scope[1] in _OF_PERSONS:
+                self.prefix_epoch = max(self.prefix_epoch, row.seq)
         self.seq = max(self.seq, head)
         if len(self._latest) > self._max_scopes:
             self._forget_older_half()

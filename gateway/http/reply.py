@@ -16,7 +16,7 @@ _OUTWARD_STREAM = (b"cache-control", b"no-cache")
 
 EXPOSED = (
     "Cache-Status, Age, X-Request-Id, Request-Id, X-Lamina-Cache, X-Lamina-Cache-Id, X-Lamina-Cache-Reason, "
-    "X-Lamina-Cache-Source-Id, X-Lamina-Model, Retry-After"
+    "X-Lamina-Cache-Source-Id, X-Lamina-Model, X-Lamina-Prefix-Miss, Retry-After"
 )
 _CORS: Headers = [
     (b"access-control-allow-origin", b"*"),

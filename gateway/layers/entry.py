@@ -78,8 +78,19 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 def answer_of(response: ChatResponse) -> StoredAnswer:
-    """The `answer` field of a response."""
-    return response.id, response.created, response.model, response.usage, dict(response.extra)
+    """The `answer` field of a response.
+
+    Its usage is kept as reported, tokens read from and written to a prompt cache included, for clients size their
+    context by it; why tokens had to be computed then says nothing of a replay, and is left out.
+    """
+    return response.id, response.created, response.model, _lasting(response.usage), dict(response.extra)
+
+
+def _lasting(usage: dict[str, Any] | None) -> dict[str, Any] | None:
+    details = (usage or {}).get("prompt_tokens_details")
+    if usage is None or not isinstance(details, dict) or "miss" not in details:
+        return usage
+    return {**usage, "prompt_tokens_details": {name: value for name, value in details.items() if name != "miss"}}
 
 
 def choices_of(response: ChatResponse) -> tuple[StoredChoice, ...]:

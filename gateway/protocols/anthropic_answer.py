@@ -46,24 +46,38 @@ def stop_of(finish_reason: str | None, matched: Any, *, calls: bool, refuses: bo
 def usage_of(usage: Json | None) -> Json:
     """The `usage` object, always whole: what is not known is 0, or null where the protocol allows that.
 
-    `input_tokens` leaves out what the upstream's prompt cache read or wrote: the three add up to the prompt.
+    `input_tokens` leaves out what the upstream's prompt cache read or created: the three add up to the prompt.
+    Where the upstream tells for how long it wrote (`cache_write_tokens_details`, as the engine does), only what a
+    mark asks to be kept counts as created; what was cached besides, with no promise, is plain input here.
     """
     known = usage or {}
     prompt, said = _object(known, "prompt_tokens_details"), _object(known, "completion_tokens_details")
-    read, written = whole_or_zero(prompt.get("cached_tokens")), whole_or_zero(prompt.get("cache_write_tokens"))
+    total, read = whole_or_zero(known.get("prompt_tokens")), whole_or_zero(prompt.get("cached_tokens"))
+    split = _created(prompt)
+    created = whole_or_zero(prompt.get("cache_write_tokens")) if split is None else sum(split.values())
     thought = said.get("reasoning_tokens")
     return {
-        "input_tokens": max(0, whole_or_zero(known.get("prompt_tokens")) - read - written),
+        "input_tokens": max(0, total - read - created),
         "output_tokens": whole_or_zero(known.get("completion_tokens")),
-        "cache_creation_input_tokens": written,
+        "cache_creation_input_tokens": created,
         "cache_read_input_tokens": read,
-        "cache_creation": None,
+        "cache_creation": split,
         "output_tokens_details": None if thought is None else {"thinking_tokens": whole_or_zero(thought)},
         "server_tool_use": None,
         "service_tier": None,
         "inference_geo": None,
         "speed": None,
     }
+
+
+def _created(prompt: Json) -> Json | None:
+    """What was written under marks, by the life they ask for; None when the upstream does not tell."""
+    written = prompt.get("cache_write_tokens_details")
+    if not isinstance(written, dict):
+        return None
+    hour = whole_or_zero(written.get("ttl_1h_tokens"))
+    named = sum(whole_or_zero(tokens) for name, tokens in written.items() if name.startswith("ttl_"))
+    return {"ephemeral_5m_input_tokens": named - hour, "ephemeral_1h_input_tokens": hour}
 
 
 def _object(parent: Json, name: str) -> Json:

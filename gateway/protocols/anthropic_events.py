@@ -39,8 +39,9 @@ def event_bytes(value: Json) -> bytes:
 class MessageEvents:
     """One answer as events. Meets Events.
 
-    `message_delta` waits for the end of the stream, as upstreams tell the usage last; so `message_start` can tell
-    the input tokens only of a replay, and `message_delta` tells the whole usage always.
+    `message_delta` waits for the end of the stream, as upstreams tell the usage last, and tells the whole usage
+    always. `message_start` tells the input tokens of a replay and of the engine's answers, whose first chunk has a
+    `prompt_usage`; with other upstreams they are not known by then.
     """
 
     __slots__ = (
@@ -102,7 +103,7 @@ class MessageEvents:
             yield {"type": "message_start", "message": message_of(self._answer_id, self._model, self._usage)}
 
     def _take(self, chunk: Json) -> Iterator[Json]:
-        self._usage = chunk.get("usage") or self._usage
+        self._usage = chunk.get("usage") or chunk.get("prompt_usage") or self._usage
         self._model = chunk.get("model") or self._model
         yield from self._start()
         for choice in chunk.get("choices") or ():

@@ -32,7 +32,7 @@ __all__ = ["Assembler", "ProtocolError", "parse_completion", "render_chunks", "r
 _TEXTS = frozenset({"content", "refusal", "reasoning", "reasoning_content", "thinking"})
 _LISTS = frozenset({"annotations", "reasoning_details", "thinking_blocks", "images", "token_ids"})
 _AUDIO_TEXTS = frozenset({"data", "transcript"})
-_TOP = frozenset({"id", "object", "created", "model", "choices", "usage", "obfuscation"})
+_TOP = frozenset({"id", "object", "created", "model", "choices", "usage", "prompt_usage", "obfuscation"})
 _CHOICE = frozenset({"index", "delta", "message", "finish_reason", "logprobs"})
 
 

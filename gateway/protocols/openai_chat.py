@@ -17,6 +17,8 @@ from gateway.protocols.sse import DONE, error_event, event_bytes
 from policies.controls import strip_controls
 from policies.types import ChatRequest, ChatResponse, Json
 
+_EARLY = frozenset({"prompt_usage"})
+_ANY_USAGE = frozenset({"prompt_usage", "usage"})
 _NOT_FORWARDED = frozenset({"model", "stream", "stream_options"})
 
 
@@ -99,7 +101,8 @@ class OpenAIChat:
 class OpenAIEvents:
     """A stream of chunks. Meets Events.
 
-    Usage is shown only to a client that asked for it; one that joined another's call sees an id of its own.
+    Usage is shown only to a client that asked for it, and the engine's early `prompt_usage` to none: clients add
+    up what they see. One that joined another's call sees an id of its own.
     """
 
     answer_id: str | None
@@ -113,10 +116,11 @@ class OpenAIEvents:
         return b"".join([event_bytes(chunk) for chunk in shown if chunk is not None])
 
     def _shown(self, chunk: Json) -> Json | None:
-        if not self.include_usage and "usage" in chunk:
-            if not chunk.get("choices"):
+        hidden = _EARLY if self.include_usage else _ANY_USAGE
+        if not hidden.isdisjoint(chunk):
+            if not self.include_usage and not chunk.get("choices"):
                 return None
-            chunk = {name: value for name, value in chunk.items() if name != "usage"}
+            chunk = {name: value for name, value in chunk.items() if name not in hidden}
         return chunk if self.answer_id is None else {**chunk, "id": self.answer_id}
 
     def replay(self, response: ChatResponse) -> bytes:

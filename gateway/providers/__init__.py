@@ -13,7 +13,7 @@ from policies.breaker import Breaker
 
 PROVIDERS = {
     "openai": "gateway.providers.openai:OpenAIProvider",
-    "engine": "gateway.providers.openai:EngineProvider",
+    "engine": "gateway.providers.engine:EngineProvider",
 }
 """Kind to "module:Class"; the class has `from_settings(name, settings)`."""
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from policies.types import ChatResponse, Json
+from policies.types import CacheMark, ChatResponse, Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +15,10 @@ class ProviderCall:
         model: the name the upstream knows.
         body: neutral request body (OpenAI chat fields without model, stream, stream_options); not to be changed.
         request_id: sent as X-Request-Id.
-        salt: stable per tenant, not reversible to it; sent as `cache_salt` by the engine provider, as
-            `prompt_cache_key` default by none.
+        salt: stable per tenant between purges, not reversible to it; the engine provider sends it as `cache_salt`,
+            in place of whatever a client sent.
+        marks: places up to which the client asks the upstream to keep the prompt; each kind of upstream gets them
+            in its own words, or not at all.
         headers: further headers to send (traceparent).
     """
 
@@ -24,6 +26,7 @@ class ProviderCall:
     body: Json
     request_id: str
     salt: str | None = None
+    marks: tuple[CacheMark, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
 
 

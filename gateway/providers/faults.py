@@ -78,6 +78,7 @@ _RELAYED = frozenset(
         "openai-organization",
         "openai-version",
         "openai-processing-ms",
+        "x-lamina-prefix-miss",
     }
 )
 _RELAYED_PREFIX = "x-ratelimit-"

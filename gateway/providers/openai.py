@@ -1,7 +1,9 @@
-"""Any server that speaks the OpenAI protocol, the embedded engine among them, over TCP or a Unix socket."""
+"""Any server that speaks the OpenAI protocol, over TCP or a Unix socket."""
 
 import asyncio
 import errno
+import hashlib
+import hmac
 import io
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from gateway.errors import SettingsError, UpstreamError
 from gateway.protocols.assemble import ProtocolError, parse_completion
 from gateway.providers.contract import ChunkStream, Completed, ProviderCall
 from gateway.providers.faults import FOREIGN, GARBLED, failed, from_foreign, refused, relayed
+from gateway.providers.marks import with_marks
 from gateway.providers.streams import LiveStream, WholeStream
 from gateway.settings import ProviderSettings
 from policies.types import ChatResponse
@@ -82,8 +85,20 @@ class OpenAIProvider:
             await self._session.close()
 
     def fields(self, call: ProviderCall) -> dict[str, Any]:
-        """The body's fields besides model and stream; what a kind of upstream adds is added here."""
-        return call.body
+        """The body's fields besides model and stream; what a kind of upstream adds is added here.
+
+        A client's own `cache_salt` divides its tenant, never another: a server that honours it gets a salt made of
+        the tenant's and the client's.
+        """
+        body = with_marks(call.body, call.marks, self._settings.cache_marks)
+        if "cache_salt" in body and call.salt is not None:
+            salted = hmac.digest(call.salt.encode(), orjson.dumps(body["cache_salt"]), hashlib.sha256)
+            body = {**body, "cache_salt": salted.hex()}
+        return body
+
+    def stream_options(self) -> dict[str, Any]:
+        """What is asked of a stream besides its chunks."""
+        return {"include_usage": True}
 
     async def _send(self, call: ProviderCall, *, stream: bool) -> aiohttp.ClientResponse:
         """Sends the call; returns a response with status 2xx, nothing of its body read."""
@@ -103,7 +118,7 @@ class OpenAIProvider:
     def _payload(self, call: ProviderCall, *, stream: bool) -> bytes:
         body = {**self.fields(call), "model": call.model, "stream": stream}
         if stream:
-            body["stream_options"] = {"include_usage": True}
+            body["stream_options"] = self.stream_options()
         return orjson.dumps(body)
 
     async def _post(self, payload: bytes, headers: dict[str, str]) -> aiohttp.ClientResponse:
@@ -151,43 +166,6 @@ class OpenAIProvider:
         if self._session is None:
             self._session = _new_session(self._settings, self._socket_path)
         return self._session
-
-
-class EngineProvider(OpenAIProvider):
-    """The embedded engine: its prefix cache is kept apart by the tenant's salt, whatever the client asks."""
-
-    def fields(self, call: ProviderCall) -> dict[str, Any]:
-        """The body with the tenant's salt in it."""
-        return call.body if call.salt is None else {**call.body, "cache_salt": call.salt}
-
-    async def complete(self, call: ProviderCall) -> Completed:
-        """The whole answer; see Provider."""
-        try:
-            return await super().complete(call)
-        except UpstreamError as error:
-            raise _starting(error) from None
-
-    async def stream(self, call: ProviderCall) -> ChunkStream:
-        """Begins a stream; see Provider."""
-        try:
-            return await super().stream(call)
-        except UpstreamError as error:
-            raise _starting(error) from None
-
-
-def _starting(error: UpstreamError) -> UpstreamError:
-    """An engine that cannot be reached is loading its model or being restarted: clients shall try again."""
-    if error.reason != "connect":
-        return error
-    body = {
-        "error": {
-            "message": "The embedded engine is loading its model or restarting. Try again shortly.",
-            "type": "server_error",
-            "param": None,
-            "code": "engine_unavailable",
-        }
-    }
-    return UpstreamError("connect", 503, body, {"retry-after": "2"})
 
 
 @dataclass(slots=True)

@@ -151,3 +151,12 @@ def test_the_latest_scopes_are_still_told_apart_when_old_ones_are_forgotten() ->
     assert index.verdict(Made("00", ("m",), tags=("t1000",)), 999) == "hard"
     assert index.verdict(Made("00", ("m",), tags=("other",)), 999) is None
     assert index.verdict(Made("00", ("m",), tags=("other",)), 5) == "hard"
+
+
+@given(LOGS)
+def test_the_prefix_epoch_is_the_latest_hard_purge_of_everything_or_of_a_person(log: list[Purge]) -> None:
+    ends = [purge.seq for purge in log if purge.mode == "hard" and purge.kind in ("all", "user")]
+    index = folded(log)
+    assert index.prefix_epoch == max(ends, default=0)
+    index.fold(log[: len(log) // 2], len(log) // 2)
+    assert index.prefix_epoch == max(ends, default=0), "it never falls"

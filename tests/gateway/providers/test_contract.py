@@ -81,7 +81,8 @@ async def test_what_is_sent(provider: Provider, upstream: Upstream, call: Provid
     salt = {"cache_salt": "salt-1"} if kind == "engine" else {}
     whole, streamed = (sent.body for sent in upstream.calls)
     assert whole == {**call.body, **salt, "model": "m-up", "stream": False}
-    streaming = {"stream": True, "stream_options": {"include_usage": True}}
+    early = {"include_prompt_usage": True} if kind == "engine" else {}
+    streaming = {"stream": True, "stream_options": {"include_usage": True, **early}}
     assert streamed == {**call.body, **salt, "model": "m-up", **streaming}
     for sent in upstream.calls:
         assert (sent.method, sent.path) == ("POST", "/v1/chat/completions")
