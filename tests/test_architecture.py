@@ -51,6 +51,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "gguf": ("engine",),
     "safetensors": ("engine",),
     "tokenizers": ("engine",),
+    "llguidance": ("engine.grammar",),
     "sqlalchemy": ("gateway.db", "migrations"),
     "alembic": ("gateway.db", "migrations"),
     "aiosqlite": ("gateway.db",),
