@@ -11,9 +11,8 @@ from engine.errors import ModelError
 from engine.kv.block_pool import BlockPool
 from engine.loader import Checkpoint, open_checkpoint
 from engine.metrics import Metrics
-from engine.models.decoder import Decoder
 from engine.models.read_decoder import read_decoder
-from engine.runner import Runner
+from engine.runner import RunnerSpec, build_runner
 from engine.scheduler import Scheduler
 from engine.served_model import ServedModel
 from engine.worker import Worker
@@ -40,8 +39,9 @@ def load(spec: EngineSpec) -> tuple[Checkpoint, StepRunner]:
     try:
         with torch.inference_mode():
             weights = read_decoder(checkpoint.config, checkpoint.weights)
-            model = Decoder.build(checkpoint.config, weights, spec.config.weights)
-            return checkpoint, Runner(model, spec.config)
+            groups = len(checkpoint.config.kv_groups)
+            runner = RunnerSpec(spec.config.weights, (spec.config.num_blocks,) * groups, spec.config.block_size)
+            return checkpoint, build_runner(checkpoint.config, weights, runner)
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
         raise ModelError(f"{spec.model} does not fit this machine as {spec.config.weights}: {reason}") from error

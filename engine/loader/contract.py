@@ -7,6 +7,7 @@ import torch
 
 from engine.chat_template import ChatTemplate
 from engine.errors import ModelError
+from engine.kv.contract import KvGroup
 from engine.loader.matrix import Matrix
 from engine.tokenizer import Tokenizer
 
@@ -70,6 +71,20 @@ class ModelConfig:
             raise ModelError(f"the model's windows make no sense: {self}")
         if self.activation not in ACTIVATIONS:
             raise ModelError(f"activation {self.activation!r} is not supported")
+
+    @property
+    def kv_groups(self) -> tuple[KvGroup, ...]:
+        """Layers by how far they look back: those that see everything first, then by window."""
+        windows = self.windows or (None,) * self.layers
+        kinds = sorted(set(windows), key=lambda window: (window is not None, window or 0))
+        return tuple(
+            KvGroup(tuple(layer for layer, window in enumerate(windows) if window == kind), kind) for kind in kinds
+        )
+
+    @property
+    def score_scale(self) -> float:
+        """What multiplies attention scores."""
+        return self.query_scale or self.head_dim**-0.5
 
 
 @dataclass(frozen=True, slots=True)

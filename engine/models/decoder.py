@@ -12,8 +12,6 @@ from typing import Self
 import torch
 from torch.nn import functional
 
-from engine.attention.paged import PagedKV, attend
-from engine.errors import ModelError
 from engine.kernels import LINEARS, Embedding, Linear, LinearMaker
 from engine.loader.contract import ModelConfig
 from engine.loader.matrix import Matrix
@@ -59,8 +57,6 @@ class Decoder:
     @classmethod
     def build(cls, config: ModelConfig, weights: DecoderWeights, linear: str) -> Self:
         """Pack the weights as the format named `linear` wants them, several layers at a time."""
-        if any(config.windows):
-            raise ModelError("sliding windows are not supported")
         pack = partial(_layer, config, LINEARS[linear])
         # Reading and packing leave the interpreter alone.
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:
@@ -73,33 +69,24 @@ class Decoder:
             head=LINEARS[linear](weights.head.dense(), None),
         )
 
-    def forward(self, step: StepInput, kv: PagedKV) -> torch.Tensor:
+    def forward(self, step: StepInput) -> torch.Tensor:
         """Run the step; logits only for the rows that want them."""
         config = self.config
         stream = self.embedding(step.ids)
         if config.embedding_scale != 1:
             stream *= config.embedding_scale
-        mixed = torch.zeros(stream.shape[0], config.heads * config.head_dim)
         activate = _ACTIVATIONS[config.activation]
         for index, layer in enumerate(self.layers):
-            self._attention(layer, index, (stream, mixed), step, kv)
+            mixed = step.attend(index, self._projected(layer, stream, step.positions))
             stream += self._maybe_normed(layer.output(mixed), layer.post_attention_norm)
             gate, up = layer.gate_up(self._normed(stream, layer.feed_norm)).chunk(2, dim=-1)
             stream += self._maybe_normed(layer.down(activate(gate).mul_(up)), layer.post_feed_norm)
         last = self._normed(stream[step.logit_rows], self.norm)
         return self.head(last)[: step.num_logits]
 
-    def _attention(
-        self,
-        layer: DecoderLayer,
-        index: int,
-        rows: tuple[torch.Tensor, torch.Tensor],
-        step: StepInput,
-        kv: PagedKV,
-    ) -> None:
-        """Fill `mixed` from `stream`: project, norm and turn queries and keys in place, store, attend."""
+    def _projected(self, layer: DecoderLayer, stream: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """Return queries, keys and values [R, H + 2K, D], queries and keys normed and turned."""
         config = self.config
-        stream, mixed = rows
         projected = layer.qkv(self._normed(stream, layer.attention_norm)).view(
             stream.shape[0], config.heads + 2 * config.kv_heads, config.head_dim
         )
@@ -107,10 +94,9 @@ class Decoder:
         if layer.head_gains is not None:
             even = torch.rms_norm(turned, (config.head_dim,), None, config.norm_eps)
             torch.mul(even, layer.head_gains, out=turned)
-        turn = layer.rotary[step.positions].unsqueeze(1)
+        turn = layer.rotary[positions].unsqueeze(1)
         torch.view_as_complex(turned.view(*turned.shape[:2], -1, 2)).mul_(turn)
-        kv.write(index, step.write_slots, projected[: step.num_tokens, config.heads :])
-        attend(projected[:, : config.heads], kv, index, step.segments, mixed)
+        return projected
 
     def _normed(self, rows: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
         return torch.rms_norm(rows, (self.config.hidden,), gain, self.config.norm_eps)

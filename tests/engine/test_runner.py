@@ -5,9 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from engine.kv.contract import BlockCopy, BlockRestore, BlockSave, Transfers
+from engine.loader import open_checkpoint
+from engine.models.read_decoder import read_decoder
+from engine.runner import RunnerSpec, build_runner
 from engine.sampling import SamplingParams
 from engine.sequence import Sequence
-from engine.work import Plan
+from engine.work import Plan, Work
 from tests.engine import tiny
 
 PROMPTS = [tuple(range(5, 5 + length)) for length in (3, 16, 17, 40, 4, 31)]
@@ -84,3 +88,30 @@ def test_prompts_at_block_and_chunk_edges(tiny_folder: Path, length: int) -> Non
         logits = tiny.plain_logits(weights, checkpoint.config, ids)[-1]
         assert float(logits[token]) >= float(logits.max()) - 1e-3
         ids.append(token)
+
+
+def test_transfers_are_carried_out_before_the_step_reads(tiny_folder: Path) -> None:
+    """A prefix that was saved, lost and restored, and then copied, gives the logits it gave before."""
+    config = tiny.small_config()
+    checkpoint = open_checkpoint(tiny_folder)
+    kept: dict[tuple[bytes, int], bytes] = {}
+    runner = build_runner(
+        checkpoint.config,
+        read_decoder(checkpoint.config, checkpoint.weights),
+        RunnerSpec("fp32", (8,), config.block_size),
+        lambda digest, group, payload: kept.__setitem__((digest, group), payload),
+    )
+    first = tiny.new_sequence(0, tuple(range(5, 14)))
+    first.tables = [[2, 4, 6]]
+    expected = runner.run(Plan((Work(first, 0, 9, 0),)))
+    assert runner.run(Plan((), transfers=Transfers(saves=(BlockSave(0, 2, b"d"),)))).shape == (0, 265)
+    payload = kept[b"d", 0]
+    assert len(payload) == runner.kv.block_bytes(0)
+    tiny.poison(runner.kv)
+    again = tiny.new_sequence(1, first.prompt_ids)
+    again.tables = [[1, 3, 5]]
+    transfers = Transfers(restores=(BlockRestore(0, 7, b"d", payload),), copies=(BlockCopy(0, 7, 1, 4),))
+    found = runner.run(Plan((Work(again, 4, 5, 4),), transfers=transfers))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match="not a block"):
+        runner.run(Plan((), transfers=Transfers(restores=(BlockRestore(0, 7, b"d", b"short"),))))

@@ -10,15 +10,17 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 
-from engine.attention.paged import PagedKV, Segment, chunk_mask
+from engine.attention.contract import Segment
+from engine.attention.paged import PagedKV
 from engine.config import EngineConfig
 from engine.detokenizer import OutputText
 from engine.kv.block_pool import BlockPool
+from engine.kv.contract import NULL_BLOCK
 from engine.loader import Checkpoint, ModelConfig, open_checkpoint
 from engine.models.contract import StepInput
-from engine.models.decoder import Decoder
 from engine.models.read_decoder import read_decoder
-from engine.runner import Runner
+from engine.runner import Runner, RunnerSpec
+from engine.runner import build_runner as packed_runner
 from engine.sampler import sample
 from engine.sampling import SamplingParams
 from engine.scheduler import Scheduler
@@ -142,12 +144,13 @@ def small_config(**changes: object) -> EngineConfig:
     return replace(base, **changes)
 
 
-def build_runner(folder: Path, config: EngineConfig) -> tuple[Checkpoint, Runner]:
-    """Load a folder."""
+def build_runner(folder: Path, config: EngineConfig, **choices: str) -> tuple[Checkpoint, Runner]:
+    """Load a model; `choices` go into the runner's spec."""
     checkpoint = open_checkpoint(folder)
-    with torch.inference_mode():
-        weights = read_decoder(checkpoint.config, checkpoint.weights)
-        return checkpoint, Runner(Decoder.build(checkpoint.config, weights, config.weights), config)
+    weights = read_decoder(checkpoint.config, checkpoint.weights)
+    blocks = (config.num_blocks,) * len(checkpoint.config.kv_groups)
+    spec = RunnerSpec(config.weights, blocks, config.block_size, **choices)
+    return checkpoint, packed_runner(checkpoint.config, weights, spec)
 
 
 def new_sequence(seq_id: int, prompt: tuple[int, ...], params: SamplingParams | None = None) -> Sequence:
@@ -214,30 +217,39 @@ def plain_logits(weights: dict[str, torch.Tensor], config: ModelConfig, ids: lis
 
 
 def engine_logits(runner: Runner, config: EngineConfig, ids: list[int]) -> torch.Tensor:
-    """Every position's logits through the engine: prefill in chunks, then one token at a time. fp32 [T, V]."""
-    slots = torch.randperm(config.num_blocks * config.block_size, generator=torch.Generator().manual_seed(1))
+    """Every position's logits through the engine: prefill in chunks, then one token at a time. fp32 [T, V].
+
+    Blocks lie in the pool in any order, and those that have left a window are taken out of its table.
+    """
     rows: list[torch.Tensor] = []
     prefill = len(ids) * 15 // 16
     cuts = [*range(0, prefill, config.chunk_tokens), *range(prefill, len(ids) + 1)]
     for start, end in pairwise(cuts):
         count = end - start
         pad = -count % 3
-        mask = chunk_mask(count, end)
+        tables = [scattered(pool.group.window, start, config) for pool in runner.kv.pools]
         step = StepInput(
             ids=torch.tensor(ids[start:end] + [0] * pad),
             positions=torch.tensor([*range(start, end), *[0] * pad]),
-            num_tokens=count,
-            write_slots=slots[start:end],
-            segments=(Segment(0, count, slots[:end], mask),),
             logit_rows=torch.tensor([*range(count), *[0] * pad]),
             num_logits=count,
+            attend=runner.attention.step([Segment(0, start, count, start, tables)]),
         )
         with torch.inference_mode():
-            rows.append(runner.model.forward(step, runner.kv))
+            rows.append(runner.model.forward(step))
     return torch.cat(rows)
 
 
+def scattered(window: int | None, start: int, config: EngineConfig) -> list[int]:
+    """All blocks in one fixed random order, without those no token from `start` on can see."""
+    order = torch.randperm(config.num_blocks, generator=torch.Generator().manual_seed(window or 0)).tolist()
+    gone = 0 if window is None else max(0, start + 1 - window) // config.block_size
+    return [NULL_BLOCK] * gone + order[gone:]
+
+
 def poison(kv: PagedKV) -> None:
-    """Fill the whole pool with NaN, so that any stale read shows."""
+    """Fill the whole pool with NaN, or quantised with garbage of scale NaN, so that any stale read shows."""
     with torch.inference_mode():
-        kv.pool.fill_(torch.nan)
+        for pool in kv.pools:
+            for part in pool.parts:
+                part.fill_(torch.nan if part.dtype.is_floating_point else 99)
