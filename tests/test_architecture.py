@@ -60,6 +60,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "hiredis": ("gateway.redis_link", "bench"),
     "aiohttp": ("gateway.providers", "bench"),
     "prometheus_client": ("gateway.telemetry", "engine.metrics"),
+    "triton": ("engine.attention.triton_kernels",),
     "uvicorn": ("gateway.worker", "gateway.bounded", "engine", "bench"),
     "click": ("gateway.cli", "gateway.worker"),
     "rich": ("gateway.cli",),
