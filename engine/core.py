@@ -10,6 +10,7 @@ import torch
 from engine.errors import RequestError
 from engine.events import FinishReason, TokenEvent
 from engine.sampler import Sampled, sample
+from engine.sampling import SamplingParams
 from engine.scheduler import Scheduler
 from engine.sequence import Sequence, Status
 from engine.tokenizer import Tokenizer
@@ -120,24 +121,35 @@ class Core:
     def _run(self, plan: Plan) -> list[tuple[Sequence, Sampled | None]]:
         logits = self._parts.runner.run(plan)
         sequences = [item.sequence for item in plan.work if item.samples]
-        tokens = sample(logits, sequences) if sequences else []
+        tokens = sample(logits, sequences, self._parts.eos_ids) if sequences else []
         self.scheduler.computed(plan)
         return list(zip(sequences, tokens, strict=True))
 
     def _advance(self, sequence: Sequence, sampled: Sampled | None, now: float) -> TokenEvent:
         if sampled is None:
             return self._fail(sequence, "the model produced no usable logits")
+        params, grammar = sequence.params, sequence.grammar
+        if params.max_tokens == 0:
+            return self._finish(sequence, FinishReason.LENGTH)
         self._parts.observer.token(sequence, self._since_last(sequence, now))
         sequence.output_ids.append(sampled.token_id)
-        params = sequence.params
-        if not params.ignore_eos and sampled.token_id in self._parts.eos_ids | params.stop_token_ids:
+        if grammar is not None and not grammar.accept(sampled.token_id):
+            return self._fail(sequence, "the grammar of the answer became too hard to follow")
+        if self._ends(sampled.token_id, params):
             return self._finish(sequence, FinishReason.STOP)
-        text = sequence.output.push(self._parts.tokenizer.piece(sampled.token_id))
-        if sequence.output.stopped:
+        count = len(sequence.output_ids)
+        piece = self._parts.tokenizer.piece(sampled.token_id)
+        text = sequence.output.push(piece, may_stop=count >= params.min_tokens)
+        if sequence.output.stopped or (grammar is not None and grammar.finished):
             return self._finish(sequence, FinishReason.STOP, text, (sampled,))
-        if len(sequence.output_ids) >= params.max_tokens:
+        if count >= params.max_tokens:
             return self._finish(sequence, FinishReason.LENGTH, text, (sampled,))
-        return TokenEvent(sequence.seq_id, sequence.sample_index, text, (sampled,), len(sequence.output_ids))
+        return TokenEvent(sequence.seq_id, sequence.sample_index, text, (sampled,), count)
+
+    def _ends(self, token_id: int, params: SamplingParams) -> bool:
+        if token_id in self._parts.eos_ids:
+            return not params.ignore_eos
+        return token_id in params.stop_token_ids
 
     def _since_last(self, sequence: Sequence, now: float) -> float | None:
         if sequence.first_token_s is None:

@@ -18,14 +18,19 @@ class OutputText:
         self._held = ""
         self.stopped = False
 
-    def push(self, piece: bytes) -> str:
+    def push(self, piece: bytes, may_stop: bool = True) -> str:
         """Take the next token's bytes; return the text that may be shown now.
+
+        Args:
+            piece: any bytes, none included.
+            may_stop: whether stop strings count yet; text pushed before they do is no part of one.
 
         Side effects: sets `stopped` when a stop string is complete; later pushes return nothing.
         """
         if self.stopped:
             return ""
-        return self._release(self._decoder.decode(piece))
+        fresh = self._decoder.decode(piece)
+        return self._release(fresh) if may_stop else fresh
 
     def finish(self) -> str:
         """Return what was held back; an unfinished character becomes U+FFFD. Call once, at the end."""
