@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 TORCH_VERSION = "2.13.0"
@@ -132,7 +132,14 @@ def plan(root: Path, *, dev: bool) -> list[Step]:
         Step(model.name, model.title, model.digest, model.commands, 1, check=lambda: check_model(venv)),
         Step("lamina", "Lamina itself", _sha256((root / "pyproject.toml").read_bytes()), [project]),
     ]
-    return [*steps, locked("dev", "tools and test packages", "dev.txt")] if dev else steps
+    if not dev:
+        return steps
+    # A CUDA build of torch has brought its own Triton; elsewhere the kernels are tested in its interpreter.
+    kernels = replace(
+        locked("kernels", "Triton, to test kernels", "kernels.txt", "--no-deps"),
+        satisfied=lambda: bool(installed_version(venv, "triton")),
+    )
+    return [*steps, locked("dev", "tools and test packages", "dev.txt"), kernels]
 
 
 def installed_version(venv: Path, package: str) -> str:

@@ -1,6 +1,7 @@
 """The pure parts of scripts/install.py: what is due, how far pip is, what a failure means."""
 
 import importlib.util
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,10 +54,21 @@ def test_another_python_makes_everything_anew(install: ModuleType, tmp_path: Pat
 
 def test_everything_but_torch_is_hash_checked(install: ModuleType) -> None:
     commands = {step.name: step.commands[0] for step in install.plan(ROOT, dev=True)}
-    for name in ("runtime", "model", "dev"):
+    for name in ("runtime", "model", "dev", "kernels"):
         assert "--require-hashes" in commands[name]
     assert commands["torch"][-1] == f"torch=={install.TORCH_VERSION}"
     assert "--no-deps" in commands["model"]
+
+
+def test_a_triton_that_torch_has_brought_is_left_alone(install: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    (step,) = (step for step in install.plan(tmp_path, dev=True) if step.name == "kernels")
+    assert not step.satisfied()
+    brought = tmp_path / ".venv/lib/python3.11/site-packages/triton-3.7.0.dist-info"
+    brought.mkdir(parents=True)
+    (brought / "METADATA").write_text("Metadata-Version: 2.1\nName: triton\nVersion: 3.7.0\n")
+    assert step.satisfied()
 
 
 def test_progress_grows_with_the_packages_pip_names(install: ModuleType) -> None:
