@@ -17,6 +17,8 @@ from engine.core import Core
 from engine.detokenizer import OutputText
 from engine.errors import RequestError
 from engine.events import FinishReason, TokenEvent
+from engine.grammar.contract import Grammar
+from engine.kv.wishes import CacheWishes
 from engine.sampling import SamplingParams
 from engine.sequence import Sequence
 
@@ -28,11 +30,20 @@ _SMOOTHING = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One request, ready to run: `n` answers to one prompt."""
+    """One request, ready to run: `n` answers to one prompt.
+
+    Attributes:
+        grammar: at its beginning; each answer follows a copy of its own.
+        cache: what of the KV cache the request may read and wants kept.
+        priority: lower runs sooner.
+    """
 
     prompt_ids: tuple[int, ...]
     params: SamplingParams
     n: int = 1
+    grammar: Grammar | None = None
+    cache: CacheWishes = field(default_factory=CacheWishes)
+    priority: int = 0
 
 
 class ClientGone:
@@ -122,8 +133,7 @@ class Worker:
         generation.open_ids.update(generation.seq_ids)
         for index, seq_id in enumerate(generation.seq_ids):
             self._generations[seq_id] = generation
-            output = OutputText(job.params.stop)
-            self._commands.put(Sequence(seq_id, index, job.prompt_ids, job.params, seed, output, now))
+            self._commands.put(_sequence(job, seq_id, index, seed, now))
         return generation
 
     def abort(self, generation: Generation) -> None:
@@ -196,3 +206,18 @@ class Worker:
     def _post(self, call: Callable[..., None], *args: Iterable[TokenEvent]) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call, *args)
+
+
+def _sequence(job: Job, seq_id: int, index: int, seed: int, now: float) -> Sequence:
+    return Sequence(
+        seq_id=seq_id,
+        sample_index=index,
+        prompt_ids=job.prompt_ids,
+        params=job.params,
+        seed=seed,
+        output=OutputText(job.params.stop),
+        arrival_s=now,
+        cache=job.cache,
+        priority=job.priority,
+        grammar=None if job.grammar is None else job.grammar.fork(),
+    )
