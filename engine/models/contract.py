@@ -29,7 +29,7 @@ class StepInput:
 
 
 class Model(Protocol):
-    """A decoder. Contract test: tests/engine/test_models.py."""
+    """A decoder. Contract test: tests/engine/models/test_decoder.py."""
 
     @property
     def config(self) -> ModelConfig:

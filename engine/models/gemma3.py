@@ -28,7 +28,7 @@ def _folder_fields(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     period = raw.get("sliding_window_pattern") or raw.get("_sliding_window_pattern") or _PERIOD
     kinds = raw.get("layer_types")
     local = (
-        [(index + 1) % period != 0 for index in range(layers)]
+        [bool((index + 1) % period) for index in range(layers)]
         if kinds is None
         else [kind == "sliding_attention" for kind in kinds]
     )
@@ -45,8 +45,10 @@ def _folder_fields(raw: Mapping[str, Any]) -> Mapping[str, Any]:
 def _gguf_fields(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     layers, window, hidden = raw["block_count"], raw["attention.sliding_window"], raw["embedding_length"]
     head_dim = hidden // raw["attention.head_count"] if layers == _LAYERS_27B else raw["attention.key_length"]
+    pattern = raw.get("attention.sliding_window_pattern", _PERIOD)
+    local = [bool((index + 1) % pattern) for index in range(layers)] if isinstance(pattern, int) else pattern
     return {
-        "windows": tuple(None if (index + 1) % _PERIOD == 0 else window for index in range(layers)),
+        "windows": tuple(window if near else None for near in local),
         "local_rope_theta": raw.get("rope.freq_base_swa", _LOCAL_THETA),
         "query_scale": head_dim**-0.5,
         "activation": "gelu_tanh",

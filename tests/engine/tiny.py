@@ -1,4 +1,4 @@
-"""Tiny random Llama models on disk, made in a moment, and what it takes to run them."""
+"""Tiny random models on disk, made in a moment, and what it takes to run them."""
 
 import json
 from dataclasses import dataclass, replace
@@ -27,6 +27,12 @@ from engine.scheduler import Scheduler
 from engine.sequence import Sequence
 from engine.tokenizer import byte_alphabet
 
+ARCHITECTURES = {
+    "llama": "LlamaForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "gemma3": "Gemma3ForCausalLM",
+}
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 EOS_ID = 2
 TEMPLATE = (
@@ -50,6 +56,8 @@ class Shape:
     context: int = 1024
     tied: bool = True
     rope: str = "default"
+    family: str = "llama"
+    window: int = 8
     seed: int = 0
 
 
@@ -66,8 +74,8 @@ def byte_level_tokenizer() -> tokenizers.Tokenizer:
 def hf_config(shape: Shape, vocab: int) -> dict[str, object]:
     """The config.json of a shape."""
     config: dict[str, object] = {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+        "architectures": [ARCHITECTURES[shape.family]],
+        "model_type": "gemma3_text" if shape.family == "gemma3" else shape.family,
         "hidden_size": shape.hidden,
         "num_hidden_layers": shape.layers,
         "num_attention_heads": shape.heads,
@@ -81,6 +89,16 @@ def hf_config(shape: Shape, vocab: int) -> dict[str, object]:
         "tie_word_embeddings": shape.tied,
         "eos_token_id": EOS_ID,
     }
+    if shape.family == "gemma3":
+        config |= {
+            "hidden_activation": "gelu_pytorch_tanh",
+            "sliding_window": shape.window,
+            "rope_theta": 1_000_000.0,
+            "rope_local_base_freq": 10_000.0,
+            "query_pre_attn_scalar": shape.head_dim,
+        }
+    if shape.rope == "linear":
+        config["rope_scaling"] = {"rope_type": "linear", "factor": 8.0}
     if shape.rope == "llama3":
         config["rope_scaling"] = {
             "rope_type": "llama3",
@@ -99,16 +117,19 @@ def random_weights(shape: Shape, vocab: int) -> dict[str, torch.Tensor]:
     def draw(*size: int) -> torch.Tensor:
         return torch.randn(*size, generator=generator) * (1.5 / size[-1] ** 0.5)
 
+    def gain(size: int) -> torch.Tensor:
+        return draw(size) + (0 if shape.family == "gemma3" else 1)
+
     query, key = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     weights = {
         "model.embed_tokens.weight": draw(vocab, shape.hidden) * 4,
-        "model.norm.weight": 1 + draw(shape.hidden),
+        "model.norm.weight": gain(shape.hidden),
     }
     for index in range(shape.layers):
         name = f"model.layers.{index}."
         weights |= {
-            f"{name}input_layernorm.weight": 1 + draw(shape.hidden),
-            f"{name}post_attention_layernorm.weight": 1 + draw(shape.hidden),
+            f"{name}input_layernorm.weight": gain(shape.hidden),
+            f"{name}post_attention_layernorm.weight": gain(shape.hidden),
             f"{name}self_attn.q_proj.weight": draw(query, shape.hidden),
             f"{name}self_attn.k_proj.weight": draw(key, shape.hidden),
             f"{name}self_attn.v_proj.weight": draw(key, shape.hidden),
@@ -117,6 +138,15 @@ def random_weights(shape: Shape, vocab: int) -> dict[str, torch.Tensor]:
             f"{name}mlp.up_proj.weight": draw(shape.intermediate, shape.hidden),
             f"{name}mlp.down_proj.weight": draw(shape.hidden, shape.intermediate),
         }
+        if shape.family == "qwen2":
+            sizes = {"q": query, "k": key, "v": key}
+            weights |= {f"{name}self_attn.{part}_proj.bias": draw(size) for part, size in sizes.items()}
+        if shape.family in ("qwen3", "gemma3"):
+            weights |= {f"{name}self_attn.{part}_norm.weight": gain(shape.head_dim) for part in "qk"}
+        if shape.family == "gemma3":
+            weights |= {
+                f"{name}{part}_feedforward_layernorm.weight": gain(shape.hidden) for part in ("pre", "post")
+            }
     if not shape.tied:
         weights["lm_head.weight"] = draw(vocab, shape.hidden)
     return weights
@@ -132,7 +162,7 @@ def write_folder(path: Path, shape: Shape | None = None) -> Path:
     (path / "tokenizer.json").write_text(backend.to_str())
     settings = {"chat_template": TEMPLATE, "eos_token": "<|im_end|>", "bos_token": "<|im_start|>"}
     (path / "tokenizer_config.json").write_text(json.dumps(settings))
-    save_file(random_weights(shape, vocab), path / "model.safetensors")
+    save_file(random_weights(shape, vocab), path / "model.safetensors", metadata={"format": "pt"})
     return path
 
 

@@ -15,7 +15,7 @@ from tests.engine import tiny
 
 pytestmark = pytest.mark.slow
 
-REFERENCE: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "engine_reference.json").read_text())
+REFERENCE: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data" / "engine_reference.json").read_text())
 ITEMS: list[dict[str, Any]] = REFERENCE["items"]
 CONFIG = EngineConfig(kv_tokens=4096, max_running=20)
 
