@@ -1,4 +1,4 @@
-"""The command line: `lamina serve`, `lamina tenants`, `lamina keys`, `lamina purge`, `lamina report`.
+"""The command line: `lamina serve`, `tenants`, `keys`, `purge`, `report`, `plan`.
 
 A command is one module with a click command and one line in COMMANDS; it is imported when it is used. Exit status:
 0 done, 1 failed, 2 used wrongly.
@@ -15,6 +15,7 @@ COMMANDS: dict[str, str] = {
     "keys": "gateway.cli.keys:keys",
     "purge": "gateway.cli.purge:purge",
     "report": "gateway.cli.report:report",
+    "plan": "gateway.cli.plan:plan",
 }
 
 
