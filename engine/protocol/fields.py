@@ -20,6 +20,30 @@ def bad_field(name: str, message: str) -> RequestError:
     return RequestError(400, f"Invalid '{name}': {message}.", code="invalid_value", param=name)
 
 
+def refuse_unheard(body: Mapping[str, Any], neutral: Mapping[str, tuple[Any, ...]]) -> None:
+    """Refuse fields the engine does not carry out, where ignoring them would change the answer.
+
+    Args:
+        body: the request.
+        neutral: those fields, with the values besides null that ask for nothing.
+    """
+    for name, harmless in neutral.items():
+        value = body.get(name)
+        if value is not None and value not in harmless:
+            message = f"'{name}' is not supported by this model, and ignoring it would change the answer."
+            raise RequestError(400, message, code="unsupported_parameter", param=name)
+
+
+def read_model(body: Any) -> Mapping[str, Any]:
+    """Check that a body is an object that names a model, and return it."""
+    if not isinstance(body, dict):
+        raise RequestError(400, "The request body must be a JSON object.")
+    model = body.get("model")
+    if not isinstance(model, str) or not model:
+        raise RequestError(400, "You must provide a model parameter.", param="model")
+    return body
+
+
 def read_int(body: Mapping[str, Any], name: str, bounds: Range, default: int) -> int:
     """Read a whole number; null means absent; true is no number."""
     value = body.get(name)
