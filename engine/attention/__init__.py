@@ -8,8 +8,11 @@ from engine.errors import EngineError
 
 __all__ = ["ATTENTION", "AttentionBackend", "attention_class"]
 
-ATTENTION: Mapping[str, str] = {"sdpa": "engine.attention.gathered:GatheredAttention"}
-"""Backend name to where its class is."""
+ATTENTION: Mapping[str, str] = {
+    "sdpa": "engine.attention.gathered:GatheredAttention",
+    "triton": "engine.attention.triton_attention:TritonAttention",
+}
+"""Backend name to where its class is. `triton` needs that package, and a GPU outside of tests."""
 
 
 def attention_class(name: str) -> type[AttentionBackend]:

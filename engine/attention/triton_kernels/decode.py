@@ -184,10 +184,11 @@ def decode_attention(
     """
     rows, heads, dim = query.shape
     group = heads // pool.kv_heads
-    keys, warps, stages = _shape_of(power_of_two(dim))
+    dim_block = max(SMALLEST_DOT, power_of_two(dim))
+    keys, warps, stages = _shape_of(dim_block)
     common = {
         "DIM": dim,
-        "DIM_BLOCK": power_of_two(dim),
+        "DIM_BLOCK": dim_block,
         "WINDOW": window or 0,
         "KEYS": keys,
         "SPLITS": batch.splits,

@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from engine.attention.triton_kernels.pool import LayerPool, dot_dtype, power_of_two
+from engine.attention.triton_kernels.pool import SMALLEST_DOT, LayerPool, dot_dtype, power_of_two
 
 _LOG2_E = 1.4426950408889634
 
@@ -128,7 +128,8 @@ def prefill_attention(
         window: tokens a query may look back, itself included; None for all.
     """
     heads, dim = query.shape[1:]
-    queries, keys, warps, stages = _shape_of(power_of_two(dim))
+    dim_block = max(SMALLEST_DOT, power_of_two(dim))
+    queries, keys, warps, stages = _shape_of(dim_block)
     _prefill[(triton.cdiv(batch.longest, queries), heads, batch.lengths.shape[0])](
         query,
         pool.values,
@@ -147,7 +148,7 @@ def prefill_attention(
         BLOCK_SIZE=pool.block_size,
         WINDOW=window or 0,
         QUANTISED=pool.scales is not None,
-        DIM_BLOCK=power_of_two(dim),
+        DIM_BLOCK=dim_block,
         QUERIES=queries,
         KEYS=keys,
         DOT=dot_dtype(query),

@@ -1,5 +1,7 @@
 """Every attention backend in the table gives the textbook's numbers and touches nothing it should not."""
 
+from importlib.util import find_spec
+
 import pytest
 import torch
 
@@ -9,10 +11,23 @@ from engine.attention.paged import KvShape, PagedKV
 from engine.errors import EngineError
 from engine.kv.contract import NULL_BLOCK, KvGroup
 from tests.engine import tiny
+from tests.engine.attention.pools import DEVICE
 
 WINDOW, SIZE, DIM, SCALE = 10, 4, 8, 0.3
 GROUPS = (KvGroup((0,)), KvGroup((1,), window=WINDOW))
 BLOCKS = 64
+BACKENDS = [
+    pytest.param(
+        name,
+        marks=[
+            pytest.mark.slow,  # in Triton's interpreter, that is
+            pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed"),
+        ]
+        if name == "triton"
+        else [],
+    )
+    for name in ATTENTION
+]
 HEADS = {"mha": (4, 4), "gqa": (6, 2), "mqa": (3, 1)}
 
 
@@ -21,23 +36,25 @@ class Story:
 
     def __init__(self, length: int, heads: int, kv_heads: int, blocks: list[int]) -> None:
         generator = torch.Generator().manual_seed(length)
-        self.rows = torch.randn(length, heads + 2 * kv_heads, DIM, generator=generator)
+        rows = torch.randn(length, heads + 2 * kv_heads, DIM, generator=generator)
+        self.rows = rows.to(DEVICE)
         self.blocks = blocks
-        self.expected = [self._attended(heads, kv_heads, group.window) for group in GROUPS]
+        self.expected = [attended(rows, heads, kv_heads, group.window).to(DEVICE) for group in GROUPS]
 
     def tables(self, start: int) -> list[list[int]]:
         """A table per group; what has left the window at `start` is gone."""
         gone = max(0, start + 1 - WINDOW) // SIZE
         return [self.blocks, [NULL_BLOCK] * gone + self.blocks[gone:]]
 
-    def _attended(self, heads: int, kv_heads: int, window: int | None) -> torch.Tensor:
-        query, keys, values = (part.double() for part in self.rows.split((heads, kv_heads, kv_heads), dim=1))
-        keys, values = (part.repeat_interleave(heads // kv_heads, dim=1) for part in (keys, values))
-        scores = torch.einsum("qhd,khd->hqk", query, keys) * SCALE
-        distance = torch.arange(len(self.rows))[:, None] - torch.arange(len(self.rows))
-        hidden = (distance < 0) | (distance >= (window or len(self.rows)))
-        chances = scores.masked_fill(hidden, -torch.inf).softmax(-1)
-        return torch.einsum("hqk,khd->qhd", chances, values).flatten(1).float()
+
+def attended(rows: torch.Tensor, heads: int, kv_heads: int, window: int | None) -> torch.Tensor:
+    query, keys, values = (part.double() for part in rows.split((heads, kv_heads, kv_heads), dim=1))
+    keys, values = (part.repeat_interleave(heads // kv_heads, dim=1) for part in (keys, values))
+    scores = torch.einsum("qhd,khd->hqk", query, keys) * SCALE
+    distance = torch.arange(len(rows))[:, None] - torch.arange(len(rows))
+    hidden = (distance < 0) | (distance >= (window or len(rows)))
+    chances = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+    return torch.einsum("hqk,khd->qhd", chances, values).flatten(1).float()
 
 
 def stories(heads: int, kv_heads: int) -> list[Story]:
@@ -47,14 +64,14 @@ def stories(heads: int, kv_heads: int) -> list[Story]:
 
 
 def make(heads: int, kv_heads: int, dtype: str = "fp32", backend: str = "sdpa"):  # noqa: ANN201
-    kv = PagedKV(GROUPS, (BLOCKS, BLOCKS), KvShape(kv_heads, DIM, SIZE, dtype))
+    kv = PagedKV(GROUPS, (BLOCKS, BLOCKS), KvShape(kv_heads, DIM, SIZE, dtype, DEVICE))
     tiny.poison(kv)
     return attention_class(backend)(kv, heads, SCALE), kv
 
 
 def rows_of(parts: list[tuple[Story, int, int]], pad: int = 2) -> torch.Tensor:
     rows = torch.cat([story.rows[start:end] for story, start, end in parts])
-    return torch.cat((rows, torch.zeros(pad, *rows.shape[1:])))
+    return torch.cat((rows, rows.new_zeros(pad, *rows.shape[1:])))
 
 
 def segments_of(parts: list[tuple[Story, int, int]]) -> list[Segment]:
@@ -65,7 +82,7 @@ def segments_of(parts: list[tuple[Story, int, int]]) -> list[Segment]:
     return found
 
 
-@pytest.mark.parametrize("backend", ATTENTION)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kind", HEADS)
 @pytest.mark.parametrize("chunk", [1, 7, 16, 40])
 def test_chunks_of_any_size_give_the_textbook(backend: str, kind: str, chunk: int) -> None:
@@ -82,7 +99,7 @@ def test_chunks_of_any_size_give_the_textbook(backend: str, kind: str, chunk: in
             assert found[-2:].isfinite().all()
 
 
-@pytest.mark.parametrize("backend", ATTENTION)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_row_has_the_same_bits_in_any_company(backend: str) -> None:
     attention, _ = make(6, 2, backend=backend)
     told = stories(6, 2)
@@ -97,7 +114,7 @@ def test_a_row_has_the_same_bits_in_any_company(backend: str) -> None:
         row += count
 
 
-@pytest.mark.parametrize("backend", ATTENTION)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_positions_before_write_from_are_read_and_not_written(backend: str) -> None:
     """Research 3: on a full hit the last token is computed again and written nowhere shared."""
     attention, kv = make(4, 4, backend=backend)
@@ -119,7 +136,7 @@ def test_positions_before_write_from_are_read_and_not_written(backend: str) -> N
         torch.testing.assert_close(pool.values, values, rtol=0, atol=0, equal_nan=True)
 
 
-@pytest.mark.parametrize("backend", ATTENTION)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("dtype", "tolerance"), [("fp16", 2e-3), ("bf16", 2e-2), ("int8", 3e-2), ("fp8", 2e-1)])
 def test_smaller_formats_stay_close(backend: str, dtype: str, tolerance: float) -> None:
     attention, _ = make(6, 2, dtype, backend)
