@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -113,7 +113,9 @@ class Core:
             self._parts.observer.stepped(len(plan.preempted), failed=True)
         else:
             now = self._parts.clock()
-            events = [self._advance(sequence, token, now) for sequence, token in sampled]
+            events = [
+                self._with_prompt(sequence, self._advance(sequence, token, now)) for sequence, token in sampled
+            ]
             self._parts.observer.stepped(len(plan.preempted), failed=False)
         self._parts.observer.level(self.scheduler)
         return events
@@ -145,6 +147,12 @@ class Core:
         if count >= params.max_tokens:
             return self._finish(sequence, FinishReason.LENGTH, text, (sampled,))
         return TokenEvent(sequence.seq_id, sequence.sample_index, text, (sampled,), count)
+
+    def _with_prompt(self, sequence: Sequence, event: TokenEvent) -> TokenEvent:
+        """Tell what became of the prompt with a sequence's first event."""
+        if len(sequence.output_ids) > 1:
+            return event
+        return replace(event, prompt=sequence.prompt_use(self.scheduler.config.block_size))
 
     def _ends(self, token_id: int, params: SamplingParams) -> bool:
         if token_id in self._parts.eos_ids:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from engine.errors import RequestError
+from engine.prompt_use import PromptUse
 from engine.sampler import Sampled
 
 
@@ -27,6 +28,7 @@ class TokenEvent:
         tokens: the tokens chosen since the last event, with log-probabilities where asked for; the end token is
             left out, as it has no text.
         num_output: tokens generated so far, the end token included.
+        prompt: set on the first event of a sequence.
         finish: set on the last event of a sequence.
         error: set with `FinishReason.ERROR`.
     """
@@ -36,5 +38,6 @@ class TokenEvent:
     text: str = ""
     tokens: tuple[Sampled, ...] = ()
     num_output: int = 0
+    prompt: PromptUse | None = None
     finish: FinishReason | None = None
     error: RequestError | None = None

@@ -7,6 +7,7 @@ from enum import Enum
 from engine.detokenizer import OutputText
 from engine.grammar.contract import Grammar
 from engine.kv.wishes import CacheWishes, PrefixOutcome
+from engine.prompt_use import PromptUse
 from engine.sampling import SamplingParams
 
 
@@ -89,6 +90,14 @@ class Sequence:
     def num_uncomputed(self) -> int:
         """Tokens still to be run through the model; 1 for a sequence that is decoding."""
         return self.num_tokens - self.num_computed
+
+    def prompt_use(self, block_size: int) -> PromptUse:
+        """What became of the prompt in the cache, once it is computed: whole blocks of it are there for others."""
+        if self.prefix is None:
+            return PromptUse()
+        whole = min(len(self.prompt_ids), self.cache_upto) // block_size * block_size
+        hit = self.prefix.hit_tokens
+        return PromptUse(hit, max(0, whole - hit), self.prefix.told_miss, self.prefix.differs_at)
 
     def tokens(self, start: int, stop: int) -> list[int]:
         """Return the token ids at positions [start, stop)."""

@@ -1,4 +1,4 @@
-"""What a request asks of the prompt cache, lifted out of its body: Anthropic's `cache_control` and OpenAI's fields.
+"""What a request asks of the prompt cache, lifted out of its body: `cache_control` and OpenAI's fields.
 
 Marks are taken out before anything else reads the body, so that none can end up in a prompt.
 """
@@ -121,14 +121,14 @@ class _Lifted:
             for at, part in enumerate(content):
                 end += _text_chars(part)
                 parts.append(self._part(f"{field}.content[{at}]", part, Mark(Where.TEXT, index, end, 0)))
-        calls = message.get("tool_calls")
+        calls = message.get("tool_calls") or ()
         if isinstance(calls, list):
             bare["tool_calls"] = [
                 self._call(f"{field}.tool_calls[{at}]", call, Mark(Where.CALL, index, at, 0))
                 for at, call in enumerate(calls)
             ]
-        called = isinstance(calls, list) and calls
-        last = Mark(Where.CALL, index, len(calls) - 1, 0) if called else Mark(Where.TEXT, index, end, 0)
+        is_call = isinstance(calls, list) and len(calls) > 0
+        last = Mark(Where.CALL, index, len(calls) - 1, 0) if is_call else Mark(Where.TEXT, index, end, 0)
         self._add(bare, field, last)
         return bare
 
@@ -185,6 +185,6 @@ def _seconds(field: str, ttl: Any, known: Mapping[str, int]) -> int:
 
 
 def _text_chars(part: Any) -> int:
-    name = _TEXT_FIELDS.get(part.get("type")) if isinstance(part, dict) else None
-    text = part.get(name) if name else None
+    kind = part.get("type") if isinstance(part, dict) else None
+    text = part.get(_TEXT_FIELDS.get(kind)) if isinstance(kind, str) else None
     return len(text) if isinstance(text, str) else 0
