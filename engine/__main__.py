@@ -43,6 +43,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-running", type=int, default=_DEFAULTS.max_running, help="sequences decoded in one step")
     add("--max-waiting", type=int, default=_DEFAULTS.max_waiting, help="sequences queued before 429")
     add(
+        "--min-cache-tokens",
+        type=int,
+        default=_DEFAULTS.min_cache_tokens,
+        help="shortest marked prefix that is kept longer than others",
+    )
+    add(
         "--temperature",
         type=float,
         help="of requests that name none (default: 0.2 for the packaged model, else 1)",
@@ -62,6 +68,7 @@ def _spec(options: argparse.Namespace) -> EngineSpec:
         kv_tokens=options.kv_tokens,
         max_running=options.max_running,
         max_waiting=options.max_waiting,
+        min_cache_tokens=options.min_cache_tokens,
         step_tokens=max(_DEFAULTS.step_tokens, _DEFAULTS.chunk_tokens + options.max_running),
         weights=options.weights,
         sampling=_sampling(options, model),

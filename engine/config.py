@@ -26,6 +26,7 @@ class EngineConfig:
             always computed in the same pieces and its numbers do not depend on its neighbours.
         step_tokens: most tokens computed in one step; decodes come first.
         default_max_tokens: bound on the answer when the client names none.
+        min_cache_tokens: shortest marked prefix that is kept longer than others.
         sampling: what a request that says nothing is sampled with.
         weights: how linear weights are kept, a name in `engine.kernels.LINEARS`.
     """
@@ -37,6 +38,7 @@ class EngineConfig:
     chunk_tokens: int = 128
     step_tokens: int = 192
     default_max_tokens: int = 512
+    min_cache_tokens: int = 64
     weights: str = "fp16"
     sampling: SamplingDefaults = PLAIN_SAMPLING
 
@@ -44,6 +46,8 @@ class EngineConfig:
         """Refuse numbers the scheduler could not make progress with."""
         if min(self.block_size, self.max_running, self.chunk_tokens, self.default_max_tokens) < 1:
             raise EngineError("block size, max running, chunk tokens and max tokens must be at least 1")
+        if self.min_cache_tokens < 1:
+            raise EngineError("min cache tokens must be at least 1")
         if not (0 <= self.sampling.temperature <= _MAX_TEMPERATURE and 0 <= self.sampling.top_p <= 1):
             raise EngineError(f"temperature must be from 0 to {_MAX_TEMPERATURE}, top-p from 0 to 1")
         if self.max_waiting < 0:

@@ -100,6 +100,7 @@ def engine_program(settings: Settings, home: Home, model: Path, module: str) -> 
         "--kv-tokens": engine.kv_tokens,
         "--max-running": engine.max_running,
         "--max-waiting": engine.max_waiting,
+        "--min-cache-tokens": engine.min_cache_tokens,
         "--temperature": engine.temperature,
         "--top-p": engine.top_p,
     }
