@@ -1,23 +1,37 @@
 """Messages to prompt text, through the model's own Jinja template in a sandbox."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import jinja2
-from jinja2 import sandbox
+from jinja2 import meta, sandbox
 
 from engine.errors import ModelError, RequestError
 
 MAX_TEMPLATE_CHARS = 128 * 1024
 MAX_PROMPT_CHARS = 8 * 1024 * 1024
-_TEMPLATE_FAULTS = (jinja2.TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_TEMPLATE_FAULTS = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 class ChatTemplate:
     """A compiled chat template.
 
     The template comes from the model, never from a client. It runs in Jinja's immutable sandbox, and its output
-    is cut off with an error at `MAX_PROMPT_CHARS`.
+    is cut off with an error at `MAX_PROMPT_CHARS`. It is told no date, as a prompt that changes by the day would
+    never be cached.
+
+    Attributes:
+        source: as the model brings it.
+        knows_tools: whether it shows tools to the model.
     """
 
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
@@ -27,15 +41,24 @@ class ChatTemplate:
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
         environment.globals["raise_exception"] = _refuse
+        environment.filters["tojson"] = _to_json
         try:
             self._template = environment.from_string(source)
+            self.knows_tools = "tools" in meta.find_undeclared_variables(environment.parse(source))
         except jinja2.TemplateError as error:
             raise ModelError(f"the chat template does not compile: {error}") from error
+        self.source = source
         self._special_tokens = dict(special_tokens)
         self._knows_developer = "developer" in source
 
-    def render(self, messages: Sequence[Mapping[str, Any]]) -> str:
+    def render(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None
+    ) -> str:
         """Render a conversation, ending where the assistant's answer begins.
+
+        Args:
+            messages: as `engine.protocol.messages` returns them.
+            tools: what the assistant may call, as the client wrote it.
 
         Raises:
             RequestError: the template refuses these messages, or the text is too long.
@@ -45,6 +68,7 @@ class ChatTemplate:
         try:
             for piece in self._template.generate(
                 messages=[self._known_role(message) for message in messages],
+                tools=list(tools) if tools else None,
                 add_generation_prompt=True,
                 **self._special_tokens,
             ):
@@ -65,3 +89,14 @@ class ChatTemplate:
 
 def _refuse(message: str) -> NoReturn:
     raise jinja2.TemplateError(message)
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Write JSON as the templates' authors saw it: Jinja's own filter would spell out `<`, `>`, `&` and quotes."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)

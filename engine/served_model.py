@@ -1,14 +1,47 @@
 """The model as the API sees it: a name, a context length, and how a chat call becomes a job."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from engine.chat_template import ChatTemplate
 from engine.errors import RequestError
+from engine.grammar.contract import GrammarCompiler, GrammarSpec
 from engine.protocol.chat_request import ChatCall
-from engine.sampling import PLAIN_SAMPLING, SamplingDefaults
+from engine.protocol.tool_formats import ToolFormat, call_grammar, find_format
+from engine.sampling import PLAIN_SAMPLING, SamplingDefaults, SamplingParams
 from engine.scheduler import context_overflow
 from engine.tokenizer import Tokenizer
 from engine.worker import Job
+
+
+class Answerable(Protocol):
+    """What every kind of call says about its answer."""
+
+    @property
+    def params(self) -> SamplingParams:
+        """Sampling; its `max_tokens` is not decided yet."""
+        ...
+
+    @property
+    def max_tokens(self) -> int | None:
+        """As the client gave it."""
+        ...
+
+    @property
+    def bad_words(self) -> tuple[str, ...]:
+        """Texts that must not appear."""
+        ...
+
+    @property
+    def n(self) -> int:
+        """Answers to each prompt."""
+        ...
+
+    @property
+    def priority(self) -> int:
+        """Lower runs sooner."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +52,7 @@ class ServedModel:
         max_context: most prompt and answer tokens one sequence may have here.
         default_max_tokens: bound on the answer when the client names none.
         created: seconds since the epoch, shown in the model list.
+        grammars: compiles what answers must follow.
         sampling: for requests that say nothing about it.
     """
 
@@ -28,28 +62,66 @@ class ServedModel:
     max_context: int
     default_max_tokens: int
     created: int
+    grammars: GrammarCompiler
     sampling: SamplingDefaults = PLAIN_SAMPLING
 
+    @property
+    def spelling(self) -> ToolFormat | None:
+        """How this model's calls are spelt; None when it knows no tools."""
+        if self.template is None or not self.template.knows_tools:
+            return None
+        return find_format(self.template.source)
+
     def job(self, call: ChatCall) -> Job:
-        """Render, tokenise and bound a call. Takes milliseconds for long prompts: not on the event loop.
+        """Render, tokenise and bound a call, and compile its grammar. May take seconds: not on the event loop.
 
         Raises:
-            RequestError: the template refuses the messages, or the prompt leaves no room for an answer.
+            RequestError: the template refuses the messages, the prompt leaves no room for an answer, or what the
+                answer must follow cannot be enforced.
         """
         if self.template is None:
             raise RequestError(400, f"The model {self.name!r} has no chat template.", param="messages")
+        spec = self._answer_grammar(call)
+        text = self.template.render(call.messages, [tool.shown for tool in call.tools.offered])
+        self._require_short(text, call.max_tokens)
+        prompt_ids = self.tokenizer.encode(text)
+        return self._bounded(prompt_ids, call, self.default_max_tokens, spec)
+
+    def _answer_grammar(self, call: ChatCall) -> GrammarSpec | None:
+        spelling = self.spelling
+        if call.shows_tools and spelling is None:
+            message = "This model's chat template does not define tools."
+            param = "tools" if call.tools.offered else "messages"
+            raise RequestError(400, message, code="unsupported_parameter", param=param)
+        if not call.tools.offered or spelling is None:
+            return call.grammar
+        return call_grammar(spelling, call.tools, call.grammar) or call.grammar
+
+    def _require_short(self, text: str, max_tokens: int | None) -> None:
+        """Refuse what cannot fit, however well it packs: it is not worth seconds of tokenising."""
+        least = len(text) // self.tokenizer.longest_piece()
+        if least > self.max_context:
+            raise context_overflow(least, max_tokens or 0, self.max_context)
+
+    def _bounded(self, prompt_ids: list[int], call: Answerable, default: int, spec: GrammarSpec | None) -> Job:
         vocabulary = self.tokenizer.vocab_size
-        if any(token_id >= vocabulary for token_id, _ in call.params.logit_bias):
-            raise RequestError(400, "'logit_bias' names a token outside the vocabulary.", param="logit_bias")
-        text = self.template.render(call.messages)
-        if len(text) > self.max_context * self.tokenizer.longest_piece():
-            # Not worth seconds of tokenising: so much text cannot fit, however well it packs.
-            raise context_overflow(
-                len(text) // self.tokenizer.longest_piece(), call.params.max_tokens, self.max_context
-            )
-        prompt_ids = tuple(self.tokenizer.encode(text))
+        for field, ids in (
+            ("logit_bias", [token_id for token_id, _ in call.params.logit_bias]),
+            ("allowed_token_ids", call.params.allowed_token_ids),
+        ):
+            if any(token_id >= vocabulary for token_id in ids):
+                raise RequestError(400, f"'{field}' names a token outside the vocabulary.", param=field)
         room = self.max_context - len(prompt_ids)
-        wanted = call.params.max_tokens or min(self.default_max_tokens, max(1, room))
+        wanted = min(default, max(1, room)) if call.max_tokens is None else call.max_tokens
         if wanted > room:
             raise context_overflow(len(prompt_ids), wanted, self.max_context)
-        return Job(prompt_ids, replace(call.params, max_tokens=wanted), call.n)
+        if call.params.min_tokens > wanted:
+            raise RequestError(400, "'min_tokens' is more than the answer may have.", param="min_tokens")
+        params = replace(call.params, max_tokens=wanted, bad_words_ids=self._spelt(call.bad_words))
+        grammar = None if spec is None else self.grammars.compile(spec)
+        return Job(tuple(prompt_ids), params, call.n, grammar, priority=call.priority)
+
+    def _spelt(self, words: Iterable[str]) -> tuple[tuple[int, ...], ...]:
+        """Return each word's tokens, at the start of a text and inside one."""
+        spellings = (self.tokenizer.encode(text) for word in words for text in (word, f" {word}"))
+        return tuple({tuple(ids): None for ids in spellings if ids})

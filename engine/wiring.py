@@ -8,6 +8,7 @@ from engine.app import App
 from engine.config import EngineConfig, EngineSpec
 from engine.core import Core, CoreParts, Observer, StepRunner
 from engine.errors import ModelError
+from engine.grammar.llguidance_grammar import LlguidanceCompiler
 from engine.kv.block_pool import BlockPool
 from engine.loader import Checkpoint, open_checkpoint
 from engine.metrics import Metrics
@@ -76,6 +77,7 @@ def assemble(spec: EngineSpec, checkpoint: Checkpoint, runner: StepRunner) -> Ap
         max_context=core.scheduler.max_tokens,
         default_max_tokens=config.default_max_tokens,
         created=int(time.time()),
+        grammars=LlguidanceCompiler(checkpoint.tokenizer, checkpoint.eos_ids),
         sampling=config.sampling,
     )
     return App(served, worker, metrics, time.time)

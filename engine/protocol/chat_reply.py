@@ -1,37 +1,21 @@
 """Token events to `chat.completion` objects and `chat.completion.chunk` events."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
-from engine.errors import RequestError
 from engine.events import FinishReason, TokenEvent
-from engine.sampler import Logprob, Sampled
+from engine.protocol.reply_parts import DONE, Json, event, logprob_entry, usage
+from engine.protocol.tool_parser import CallPart, Parsed, ToolParser
 from engine.tokenizer import Tokenizer
 
-Json = dict[str, Any]
-DONE = b"data: [DONE]\n\n"
 
-
-@dataclass(slots=True)
-class ChoiceState:
-    """What has been said in one choice."""
-
-    index: int
-    pieces: list[str] = field(default_factory=list)
-    tokens: list[Json] = field(default_factory=list)
-    finish: FinishReason | None = None
-    num_output: int = 0
-
-
-@dataclass(slots=True)
-class ChatReply:
-    """One answer being put together, in either form.
+@dataclass(frozen=True, slots=True)
+class ReplyHead:
+    """What is equal on every chunk of a reply, and how it was asked for.
 
     Attributes:
-        reply_id, created, model: equal on every chunk.
         prompt_tokens: counted once, whatever `n` is.
         logprobs: whether the client asked for them.
         include_usage: whether a stream ends with a usage chunk, and its other chunks carry `usage: null`.
@@ -43,6 +27,48 @@ class ChatReply:
     prompt_tokens: int
     logprobs: bool
     include_usage: bool
+
+
+@dataclass(slots=True)
+class ChoiceState:
+    """What has been said in one choice.
+
+    Attributes:
+        parser: finds calls in the text; None when there can be none.
+        calls: id, name and arguments of each.
+    """
+
+    index: int
+    parser: ToolParser | None = None
+    pieces: list[str] = field(default_factory=list)
+    calls: list[Json] = field(default_factory=list)
+    tokens: list[Json] = field(default_factory=list)
+    finish: FinishReason | None = None
+    num_output: int = 0
+
+    @property
+    def finish_reason(self) -> str | None:
+        """The end in the words of the protocol."""
+        if self.finish is FinishReason.STOP and self.calls:
+            return "tool_calls"
+        return None if self.finish is None else self.finish.value
+
+    def parse(self, told: TokenEvent) -> Parsed:
+        """Split what an event adds into text and calls."""
+        if self.parser is None:
+            return Parsed(told.text)
+        parsed = self.parser.push(told.text)
+        if told.finish is None:
+            return parsed
+        rest = self.parser.finish()
+        return Parsed(parsed.content + rest.content, parsed.calls + rest.calls)
+
+
+@dataclass(slots=True)
+class ChatReply:
+    """One answer being put together, in either form."""
+
+    head: ReplyHead
     tokenizer: Tokenizer
     choices: tuple[ChoiceState, ...]
 
@@ -51,113 +77,99 @@ class ChatReply:
         """Whether every choice has ended."""
         return all(choice.finish is not None for choice in self.choices)
 
-    def take(self, event: TokenEvent) -> ChoiceState:
-        """Add an event to its choice."""
-        choice = self.choices[event.sample_index]
-        choice.pieces.append(event.text)
-        choice.num_output = max(choice.num_output, event.num_output)
-        choice.finish = event.finish
-        if self.logprobs:
-            choice.tokens += [self._logprob_entry(token) for token in event.tokens]
-        return choice
+    def take(self, index: int, told: TokenEvent) -> Parsed:
+        """Add an event to its choice; return what it adds."""
+        choice = self.choices[index]
+        choice.num_output = max(choice.num_output, told.num_output)
+        choice.finish = told.finish
+        if self.head.logprobs:
+            choice.tokens += [logprob_entry(self.tokenizer, token) for token in told.tokens]
+        parsed = choice.parse(told)
+        choice.pieces.append(parsed.content)
+        for part in parsed.calls:
+            if part.name is not None:
+                choice.calls.append(self._call(choice, part))
+            else:
+                choice.calls[part.index]["function"]["arguments"] += part.arguments
+        return parsed
 
     def opening(self) -> bytes:
         """Render the chunks that open every choice, in ascending order; the role appears here alone."""
         delta = {"role": "assistant", "content": "", "refusal": None}
         return b"".join(self._chunk(choice.index, delta) for choice in self.choices)
 
-    def chunks(self, event: TokenEvent) -> bytes:
+    def chunks(self, index: int, told: TokenEvent) -> bytes:
         """Take an event and render what it adds to the stream; may be empty."""
-        choice = self.take(event)
+        parsed = self.take(index, told)
+        choice = self.choices[index]
+        deltas: list[Json] = [{"content": parsed.content}] if parsed.content else []
+        deltas += [self._call_delta(choice, part) for part in parsed.calls]
+        if not deltas and choice.finish is not None and choice.tokens:
+            deltas.append({"content": ""})
         rendered = b""
-        if event.text or (choice.finish is not None and choice.tokens):
-            rendered = self._chunk(choice.index, {"content": event.text}, logprobs=self._logprobs(choice))
+        for delta in deltas:
+            rendered += self._chunk(index, delta, logprobs=self._logprobs(choice))
             choice.tokens.clear()
         if choice.finish is not None:
-            rendered += self._chunk(choice.index, {}, finish=choice.finish.value)
+            rendered += self._chunk(index, {}, finish=choice.finish_reason)
         return rendered
 
     def closing(self) -> bytes:
         """Render the end of the stream."""
-        if not self.include_usage:
+        if not self.head.include_usage:
             return DONE
-        return _event({**self._head("chat.completion.chunk"), "choices": [], "usage": self.usage()}) + DONE
+        return event({**self._named("chat.completion.chunk"), "choices": [], "usage": self._usage()}) + DONE
 
     def whole(self) -> bytes:
         """Render the answer as one object."""
         choices = [
             {
                 "index": choice.index,
-                "message": {"role": "assistant", "content": "".join(choice.pieces), "refusal": None},
+                "message": self._message(choice),
                 "logprobs": self._logprobs(choice),
-                "finish_reason": None if choice.finish is None else choice.finish.value,
+                "finish_reason": choice.finish_reason,
             }
             for choice in self.choices
         ]
-        return orjson.dumps({**self._head("chat.completion"), "choices": choices, "usage": self.usage()})
+        return orjson.dumps({**self._named("chat.completion"), "choices": choices, "usage": self._usage()})
 
-    def usage(self) -> Json:
-        """Count tokens; `completion_tokens` includes end tokens, as they were generated."""
-        completion = sum(choice.num_output for choice in self.choices)
-        return {
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": completion,
-            "total_tokens": self.prompt_tokens + completion,
-            "prompt_tokens_details": {"cached_tokens": 0},
-        }
+    def _message(self, choice: ChoiceState) -> Json:
+        content = "".join(choice.pieces)
+        message: Json = {"role": "assistant", "content": content, "refusal": None}
+        if choice.calls:
+            message |= {"content": content or None, "tool_calls": choice.calls}
+        return message
 
-    def _head(self, kind: str) -> Json:
-        return {"id": self.reply_id, "object": kind, "created": self.created, "model": self.model}
+    def _usage(self) -> Json:
+        return usage(self.head.prompt_tokens, sum(choice.num_output for choice in self.choices))
+
+    def _call(self, choice: ChoiceState, part: CallPart) -> Json:
+        """Begin a call; its id follows from the reply's, so that it is never drawn twice."""
+        call_id = f"call_{self.head.reply_id[-20:]}{choice.index:02x}{part.index:02x}"
+        return {"id": call_id, "type": "function", "function": {"name": part.name, "arguments": part.arguments}}
+
+    def _call_delta(self, choice: ChoiceState, part: CallPart) -> Json:
+        if part.name is None:
+            return {"tool_calls": [{"index": part.index, "function": {"arguments": part.arguments}}]}
+        call = choice.calls[part.index]
+        function = {"name": part.name, "arguments": part.arguments}
+        return {"tool_calls": [{"index": part.index, **call, "function": function}]}
+
+    def _named(self, kind: str) -> Json:
+        head = self.head
+        return {"id": head.reply_id, "object": kind, "created": head.created, "model": head.model}
 
     def _chunk(self, index: int, delta: Json, finish: str | None = None, logprobs: Json | None = None) -> bytes:
         choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
-        chunk: Json = {**self._head("chat.completion.chunk"), "choices": [choice]}
-        if self.include_usage:
+        chunk: Json = {**self._named("chat.completion.chunk"), "choices": [choice]}
+        if self.head.include_usage:
             chunk["usage"] = None
-        return _event(chunk)
+        return event(chunk)
 
     def _logprobs(self, choice: ChoiceState) -> Json | None:
-        return {"content": list(choice.tokens), "refusal": None} if self.logprobs else None
-
-    def _logprob_entry(self, token: Sampled) -> Json:
-        chosen = token.chosen or Logprob(token.token_id, 0.0)
-        return {**self._named(chosen), "top_logprobs": [self._named(entry) for entry in token.top]}
-
-    def _named(self, entry: Logprob) -> Json:
-        label = self.tokenizer.label(entry.token_id)
-        text = label.decode("utf-8", errors="replace")
-        return {"token": text, "logprob": entry.logprob, "bytes": list(label)}
+        return {"content": list(choice.tokens), "refusal": None} if self.head.logprobs else None
 
 
-def new_choices(count: int) -> tuple[ChoiceState, ...]:
-    """Build `count` empty choices."""
-    return tuple(ChoiceState(index) for index in range(count))
-
-
-def error_body(error: RequestError) -> bytes:
-    """Render an error in OpenAI's shape."""
-    return orjson.dumps(_error(error))
-
-
-def error_event(error: RequestError) -> bytes:
-    """Render an error inside a stream."""
-    return _event(_error(error))
-
-
-def model_entry(name: str, created: int) -> Json:
-    """Describe the served model."""
-    return {"id": name, "object": "model", "created": created, "owned_by": "lamina"}
-
-
-def model_list(entries: Iterable[Json]) -> Json:
-    """Wrap models in a list."""
-    return {"object": "list", "data": list(entries)}
-
-
-def _error(error: RequestError) -> Json:
-    detail = {"message": error.message, "type": error.kind, "param": error.param, "code": error.code}
-    return {"error": detail}
-
-
-def _event(value: Mapping[str, Any]) -> bytes:
-    return b"data: " + orjson.dumps(value) + b"\n\n"
+def new_choices(count: int, parser: Callable[[], ToolParser] | None) -> tuple[ChoiceState, ...]:
+    """Build `count` empty choices, each with a parser of its own."""
+    return tuple(ChoiceState(index, None if parser is None else parser()) for index in range(count))

@@ -4,24 +4,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import RequestError
-from engine.protocol.fields import Range, bad_field, read_bool, read_float, read_int, read_str
+from engine.grammar.contract import GrammarSpec
+from engine.protocol.fields import Range, bad_field, read_bool, read_int, read_model, read_str, refuse_unheard
 from engine.protocol.messages import Message, read_messages
+from engine.protocol.sampling_fields import MAX_TOKENS, read_bad_words, read_sampling, read_stream_usage
+from engine.protocol.structured import read_grammar
+from engine.protocol.tools import NO_TOOLS, ToolWishes, read_tools
 from engine.sampling import PLAIN_SAMPLING, SamplingDefaults, SamplingParams
 
 MAX_CHOICES = 16
-MAX_STOPS = 16
-MAX_STOP_CHARS = 1024
 MAX_TOP_LOGPROBS = 20
-MAX_BIASES = 1024
 MAX_SALT_CHARS = 1024
-_MAX_TOKENS = 2**31 - 1
-_SEEDS = Range(-(2**63), 2**63 - 1)
+PRIORITIES = Range(-(2**31), 2**31 - 1)
 
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
-    "tools": ([],),
     "functions": ([],),
-    "response_format": ({"type": "text"},),
+    "function_call": ("none",),
     "modalities": (["text"],),
     "audio": (),
     "web_search_options": (),
@@ -31,17 +29,9 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "echo": (False,),
     "add_generation_prompt": (True,),
     "continue_final_message": (False,),
-    "structured_outputs": (),
-    "guided_json": (),
-    "guided_regex": (),
-    "guided_choice": (),
-    "guided_grammar": (),
-    "repetition_penalty": (1,),
+    "guided_whitespace_pattern": (),
     "length_penalty": (1,),
     "use_beam_search": (False,),
-    "min_tokens": (0,),
-    "bad_words": ([],),
-    "allowed_token_ids": (),
     "prompt_logprobs": (),
     "include_stop_str_in_output": (False,),
     "skip_special_tokens": (True,),
@@ -56,8 +46,12 @@ class ChatCall:
     """A checked request, before its prompt is tokenised.
 
     Attributes:
-        params: sampling; `max_tokens` is 0 when the client named none.
+        max_tokens: None when the client names none; 0 only computes the prompt.
+        params: sampling, its `max_tokens` not decided yet.
+        bad_words: texts that must not appear.
+        grammar: what the answer's text must follow.
         cache_salt: namespace of whatever is shared between requests.
+        priority: lower runs sooner.
     """
 
     model: str
@@ -67,6 +61,18 @@ class ChatCall:
     stream: bool
     include_usage: bool
     cache_salt: str | None
+    max_tokens: int | None = None
+    bad_words: tuple[str, ...] = ()
+    grammar: GrammarSpec | None = None
+    tools: ToolWishes = NO_TOOLS
+    priority: int = 0
+
+    @property
+    def shows_tools(self) -> bool:
+        """Whether the model's template must know tools."""
+        return bool(self.tools.offered) or any(
+            "tool_calls" in one or one["role"] == "tool" for one in self.messages
+        )
 
 
 def read_chat_call(body: Any, defaults: SamplingDefaults = PLAIN_SAMPLING) -> ChatCall:
@@ -75,78 +81,31 @@ def read_chat_call(body: Any, defaults: SamplingDefaults = PLAIN_SAMPLING) -> Ch
     Raises:
         RequestError: 400, naming the field.
     """
-    if not isinstance(body, dict):
-        raise RequestError(400, "The request body must be a JSON object.")
-    for name, neutral in _NEUTRAL.items():
-        value = body.get(name)
-        if value is not None and value not in neutral:
-            raise _unsupported(name)
-    model = body.get("model")
-    if not isinstance(model, str) or not model:
-        raise RequestError(400, "You must provide a model parameter.", param="model")
+    body = read_model(body)
+    refuse_unheard(body, _NEUTRAL)
     stream = read_bool(body, "stream")
+    max_tokens = _max_tokens(body)
     return ChatCall(
-        model=model,
+        model=body["model"],
         messages=read_messages(body.get("messages")),
-        params=_params(body, defaults),
+        params=read_sampling(body, defaults, max_tokens, _top_logprobs(body)),
         n=read_int(body, "n", Range(1, MAX_CHOICES), 1),
         stream=stream,
-        include_usage=_include_usage(body, stream),
+        include_usage=read_stream_usage(body, stream),
         cache_salt=read_str(body, "cache_salt", MAX_SALT_CHARS),
+        max_tokens=max_tokens,
+        bad_words=read_bad_words(body),
+        grammar=read_grammar(body),
+        tools=read_tools(body),
+        priority=read_int(body, "priority", PRIORITIES, 0),
     )
 
 
-def _unsupported(name: str) -> RequestError:
-    message = f"'{name}' is not supported by this model, and ignoring it would change the answer."
-    return RequestError(400, message, code="unsupported_parameter", param=name)
-
-
-def _params(body: Mapping[str, Any], defaults: SamplingDefaults) -> SamplingParams:
-    newer = read_int(body, "max_completion_tokens", Range(1, _MAX_TOKENS), 0)
-    seed = read_int(body, "seed", _SEEDS, 0)
-    return SamplingParams(
-        max_tokens=newer or read_int(body, "max_tokens", Range(1, _MAX_TOKENS), 0),
-        temperature=read_float(body, "temperature", Range(0, 2), defaults.temperature),
-        top_p=read_float(body, "top_p", Range(0, 1), defaults.top_p),
-        top_k=max(0, read_int(body, "top_k", Range(-1, _MAX_TOKENS), 0)),
-        min_p=read_float(body, "min_p", Range(0, 1), 0.0),
-        seed=None if body.get("seed") is None else seed,
-        stop=_stop(body.get("stop")),
-        stop_token_ids=_stop_token_ids(body.get("stop_token_ids")),
-        ignore_eos=read_bool(body, "ignore_eos"),
-        presence_penalty=read_float(body, "presence_penalty", Range(-2, 2), 0.0),
-        frequency_penalty=read_float(body, "frequency_penalty", Range(-2, 2), 0.0),
-        logit_bias=_logit_bias(body.get("logit_bias")),
-        top_logprobs=_top_logprobs(body),
-    )
-
-
-def _stop(value: Any) -> tuple[str, ...]:
-    stops = [value] if isinstance(value, str) else value or []
-    if not isinstance(stops, list) or len(stops) > MAX_STOPS:
-        raise bad_field("stop", f"must be a string or a list of at most {MAX_STOPS} strings")
-    if not all(isinstance(stop, str) and 1 <= len(stop) <= MAX_STOP_CHARS for stop in stops):
-        raise bad_field("stop", f"each must be a string of 1 to {MAX_STOP_CHARS} characters")
-    return tuple(stops)
-
-
-def _stop_token_ids(value: Any) -> frozenset[int]:
-    ids = value or []
-    if not isinstance(ids, list) or len(ids) > MAX_STOPS or not all(type(item) is int for item in ids):
-        raise bad_field("stop_token_ids", f"must be a list of at most {MAX_STOPS} token ids")
-    return frozenset(ids)
-
-
-def _logit_bias(value: Any) -> tuple[tuple[int, float], ...]:
-    bias = value or {}
-    if not isinstance(bias, dict) or len(bias) > MAX_BIASES:
-        raise bad_field("logit_bias", f"must be an object of at most {MAX_BIASES} token ids")
-    names = [name for name in bias if not (name.isascii() and name.isdecimal() and len(name) < len("1000000000"))]
-    if names:
-        raise bad_field("logit_bias", "keys must be token ids")
-    named = {f"logit_bias.{name}": addend for name, addend in bias.items()}
-    addends = (read_float(named, name, Range(-100, 100), 0.0) for name in named)
-    return tuple(zip(map(int, bias), addends, strict=True))
+def _max_tokens(body: Mapping[str, Any]) -> int | None:
+    for name in ("max_completion_tokens", "max_tokens"):
+        if body.get(name) is not None:
+            return read_int(body, name, Range(0, MAX_TOKENS), 0)
+    return None
 
 
 def _top_logprobs(body: Mapping[str, Any]) -> int | None:
@@ -155,14 +114,3 @@ def _top_logprobs(body: Mapping[str, Any]) -> int | None:
     if count and not wanted:
         raise bad_field("top_logprobs", "needs 'logprobs' to be true")
     return count if wanted else None
-
-
-def _include_usage(body: Mapping[str, Any], stream: bool) -> bool:
-    options = body.get("stream_options")
-    if options is None:
-        return False
-    if not stream:
-        raise bad_field("stream_options", "is only allowed when 'stream' is true")
-    if not isinstance(options, dict):
-        raise bad_field("stream_options", "must be an object")
-    return read_bool(options, "include_usage")

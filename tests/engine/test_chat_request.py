@@ -20,6 +20,12 @@ def test_a_plain_call() -> None:
     assert (call.params.max_tokens, call.params.temperature, call.params.seed) == (0, 1.0, None)
 
 
+def test_no_tokens_at_all_may_be_asked_for() -> None:
+    assert read(max_tokens=0).max_tokens == 0
+    assert read(max_completion_tokens=0, max_tokens=9).max_tokens == 0
+    assert read().max_tokens is None
+
+
 def test_null_means_absent_and_unknown_fields_are_ignored() -> None:
     nulls = dict.fromkeys(("temperature", "n", "stop", "seed", "tools", "logit_bias", "stream", "max_tokens"))
     assert read(**nulls, user="u", metadata={"a": "b"}, service_tier="auto", brand_new=1) == read()
@@ -47,6 +53,10 @@ def test_sampling_fields_arrive() -> None:
     assert (params.seed, params.stop, params.stop_token_ids, params.ignore_eos) == (-3, ("x",), {4}, True)
     assert (params.presence_penalty, params.frequency_penalty, params.logit_bias) == (-2, 2, ((7, -100.0),))
     assert params.top_logprobs == 3
+    call = read(min_tokens=2, max_tokens=5, repetition_penalty=1.1, bad_words=["no", "never"], priority=-3)
+    assert (call.params.min_tokens, call.params.repetition_penalty, call.max_tokens) == (2, 1.1, 5)
+    assert (call.bad_words, call.priority) == (("no", "never"), -3)
+    assert read(allowed_token_ids=[7, 8]).params.allowed_token_ids == (7, 8)
     assert read(logprobs=True).params.top_logprobs == 0
 
 
@@ -57,8 +67,16 @@ def test_sampling_fields_arrive() -> None:
         ("n", 17),
         ("n", True),
         ("n", 1.5),
-        ("max_tokens", 0),
+        ("max_tokens", -1),
         ("max_tokens", "5"),
+        ("min_tokens", -1),
+        ("repetition_penalty", 0),
+        ("repetition_penalty", 2.5),
+        ("bad_words", "x"),
+        ("bad_words", [""]),
+        ("allowed_token_ids", [-1]),
+        ("allowed_token_ids", [True]),
+        ("priority", "high"),
         ("max_completion_tokens", -1),
         ("temperature", -0.1),
         ("temperature", 2.1),
@@ -99,16 +117,13 @@ def test_a_bad_value_names_its_field(field: str, value: object) -> None:
     [
         {"top_logprobs": 21, "logprobs": True},
         {"stream": True, "stream_options": []},
-        {"tools": [{"type": "function"}]},
         {"functions": [{"name": "f"}]},
-        {"response_format": {"type": "json_object"}},
         {"modalities": ["text", "audio"]},
         {"audio": {"voice": "x"}},
         {"chat_template": "{{ 1 }}"},
         {"chat_template_kwargs": {"a": 1}},
-        {"repetition_penalty": 1.1},
-        {"min_tokens": 4},
-        {"structured_outputs": {"json": {}}},
+        {"min_tokens": 4, "max_tokens": 3},
+        {"function_call": "auto"},
     ],
 )
 def test_what_would_change_the_answer_unheard_is_refused(fields: dict[str, object]) -> None:
@@ -150,8 +165,13 @@ def test_parts_are_joined_and_roles_kept() -> None:
         {"role": "user", "content": [{"type": "text"}]},
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]},
         {"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]},
-        {"role": "tool", "content": "4", "tool_call_id": "c"},
+        {"role": "function", "content": "4", "name": "f"},
+        {"role": "tool"},
         {"role": "assistant", "tool_calls": [{"id": "c"}]},
+        {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": {}}}]},
+        {"role": "assistant", "tool_calls": "f"},
+        {"role": "user", "content": "a", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]},
+        {"role": "assistant", "content": "a", "function_call": {"name": "f", "arguments": "{}"}},
         {"role": "assistant", "content": "a", "audio": {"id": "x"}},
     ],
 )
@@ -177,3 +197,18 @@ def test_what_a_request_does_not_say_about_sampling_is_the_models_default() -> N
     assert (silent.temperature, silent.top_p) == (0.2, 0.9)
     assert (spoken.temperature, spoken.top_p) == (1.5, 0.5)
     assert null.temperature == 0.2
+
+
+def test_calls_and_their_results_reach_the_template() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"x": [1]}'}}
+    broken = {"id": "c2", "type": "function", "function": {"name": "f", "arguments": '{"x": '}}
+    messages = read(
+        messages=[
+            {"role": "assistant", "content": None, "tool_calls": [call, broken]},
+            {"role": "tool", "content": [{"type": "text", "text": "4"}], "tool_call_id": "c1"},
+        ]
+    ).messages
+    first, second = messages[0]["tool_calls"]
+    assert (messages[0]["content"], first["id"], first["function"]["arguments"]) == ("", "c1", {"x": [1]})
+    assert second["function"]["arguments"] == '{"x": ', "a model's broken JSON must not end its conversation"
+    assert messages[1] == {"role": "tool", "content": "4", "tool_call_id": "c1"}
