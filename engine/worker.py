@@ -52,10 +52,10 @@ class ClientGone:
 
 @dataclass(slots=True, eq=False)
 class Generation:
-    """The asyncio end of one job.
+    """The asyncio end of jobs that were submitted together.
 
     Attributes:
-        seq_ids: its sequences, by sample index.
+        seq_ids: its sequences, consecutive, by job and sample index.
         events: token events, and `ClientGone` at most once.
         open_ids: sequences whose last event has not arrived.
     """
@@ -110,15 +110,16 @@ class Worker:
         self._commands.put(None)
         self._thread.join(timeout_s)
 
-    def submit(self, job: Job) -> Generation:
-        """Queue a job. Call on the event loop.
+    def submit(self, *jobs: Job) -> Generation:
+        """Queue jobs as one generation, all of them or none. Call on the event loop.
 
         Raises:
             RequestError: 429 when the queue is full, 503 when the thread has died.
         """
         if not self.alive:
             raise RequestError(503, "The engine has stopped.", kind="server_error")
-        if self.num_open + job.n > self._max_open:
+        count = sum(job.n for job in jobs)
+        if self.num_open + count > self._max_open:
             raise RequestError(
                 429,
                 "The engine's queue is full. Please retry later.",
@@ -126,14 +127,17 @@ class Worker:
                 kind="requests",
                 retry_after_s=self._retry_after_s(),
             )
-        seed = secrets.randbits(_SEED_BITS) if job.params.seed is None else job.params.seed
         now = self._clock()
-        first, self._next_id = self._next_id, self._next_id + job.n
+        first, self._next_id = self._next_id, self._next_id + count
         generation = Generation(tuple(range(first, self._next_id)), now)
         generation.open_ids.update(generation.seq_ids)
-        for index, seq_id in enumerate(generation.seq_ids):
-            self._generations[seq_id] = generation
-            self._commands.put(_sequence(job, seq_id, index, seed, now))
+        seq_ids = iter(generation.seq_ids)
+        for job in jobs:
+            seed = secrets.randbits(_SEED_BITS) if job.params.seed is None else job.params.seed
+            for index in range(job.n):
+                seq_id = next(seq_ids)
+                self._generations[seq_id] = generation
+                self._commands.put(_sequence(job, seq_id, index, seed, now))
         return generation
 
     def abort(self, generation: Generation) -> None:
