@@ -36,8 +36,13 @@ class Reply(Protocol):
         """Add an event."""
         ...
 
-    def opening(self) -> bytes:
-        """Render what a stream begins with."""
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """What a whole answer's headers tell, and those of a stream once `opening` was called."""
+        ...
+
+    def opening(self, told: TokenEvent) -> bytes:
+        """Render what a stream begins with; looks at the first event, without adding it."""
         ...
 
     def chunks(self, index: int, told: TokenEvent) -> bytes:
@@ -88,7 +93,7 @@ async def answer(generation: Generation, reply: Reply, send: Send) -> None:
         if told.error is not None:
             raise told.error
         reply.take(told.seq_id - generation.seq_ids[0], told)
-    await send_body(send, 200, reply.whole())
+    await send_body(send, 200, reply.whole(), extra=reply.headers)
 
 
 async def stream(generation: Generation, reply: Reply, send: Send) -> None:
@@ -102,8 +107,9 @@ async def stream(generation: Generation, reply: Reply, send: Send) -> None:
         return
     if told.error is not None:
         raise told.error
-    await send({"type": "http.response.start", "status": 200, "headers": _EVENT_STREAM})
-    if opening := reply.opening():
+    opening = reply.opening(told)
+    await send({"type": "http.response.start", "status": 200, "headers": [*_EVENT_STREAM, *reply.headers]})
+    if opening:
         await _send_part(send, opening)
     while isinstance(told, TokenEvent):
         if told.error is not None:

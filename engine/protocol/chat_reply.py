@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 import orjson
 
 from engine.events import FinishReason, TokenEvent
+from engine.kv.wishes import Breakpoint
+from engine.prompt_use import PromptUse
+from engine.protocol.prompt_usage import miss_header, prompt_details
 from engine.protocol.reply_parts import DONE, Json, event, logprob_entry, usage
 from engine.protocol.tool_parser import CallPart, Parsed, ToolParser
 from engine.tokenizer import Tokenizer
@@ -19,6 +22,8 @@ class ReplyHead:
         prompt_tokens: counted once, whatever `n` is.
         logprobs: whether the client asked for them.
         include_usage: whether a stream ends with a usage chunk, and its other chunks carry `usage: null`.
+        early_usage: whether the first chunk of a stream has a `prompt_usage`: that of the prompt, no answer yet.
+        breakpoints: up to where the prompt was asked to be kept, ascending.
     """
 
     reply_id: str
@@ -27,6 +32,8 @@ class ReplyHead:
     prompt_tokens: int
     logprobs: bool
     include_usage: bool
+    early_usage: bool = False
+    breakpoints: tuple[Breakpoint, ...] = ()
 
 
 @dataclass(slots=True)
@@ -66,11 +73,16 @@ class ChoiceState:
 
 @dataclass(slots=True)
 class ChatReply:
-    """One answer being put together, in either form."""
+    """One answer being put together, in either form.
+
+    Attributes:
+        prompt: what became of the prompt in the cache; known from the first event on.
+    """
 
     head: ReplyHead
     tokenizer: Tokenizer
     choices: tuple[ChoiceState, ...]
+    prompt: PromptUse = field(default_factory=PromptUse)
 
     @property
     def finished(self) -> bool:
@@ -80,6 +92,8 @@ class ChatReply:
     def take(self, index: int, told: TokenEvent) -> Parsed:
         """Add an event to its choice; return what it adds."""
         choice = self.choices[index]
+        if told.prompt is not None and index == 0:
+            self.prompt = told.prompt
         choice.num_output = max(choice.num_output, told.num_output)
         choice.finish = told.finish
         if self.head.logprobs:
@@ -93,10 +107,19 @@ class ChatReply:
                 choice.calls[part.index]["function"]["arguments"] += part.arguments
         return parsed
 
-    def opening(self) -> bytes:
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """What is known of the prompt by the first event."""
+        return miss_header(self.prompt)
+
+    def opening(self, told: TokenEvent) -> bytes:
         """Render the chunks that open every choice, in ascending order; the role appears here alone."""
+        self.prompt = told.prompt or self.prompt
         delta = {"role": "assistant", "content": "", "refusal": None}
-        return b"".join(self._chunk(choice.index, delta) for choice in self.choices)
+        early = {"prompt_usage": self._usage()} if self.head.early_usage else {}
+        return b"".join(
+            self._chunk(choice.index, delta, extra=early if choice.index == 0 else {}) for choice in self.choices
+        )
 
     def chunks(self, index: int, told: TokenEvent) -> bytes:
         """Take an event and render what it adds to the stream; may be empty."""
@@ -141,7 +164,8 @@ class ChatReply:
         return message
 
     def _usage(self) -> Json:
-        return usage(self.head.prompt_tokens, sum(choice.num_output for choice in self.choices))
+        details = prompt_details(self.prompt, self.head.breakpoints)
+        return usage(self.head.prompt_tokens, sum(choice.num_output for choice in self.choices), details)
 
     def _call(self, choice: ChoiceState, part: CallPart) -> Json:
         """Begin a call; its id follows from the reply's, so that it is never drawn twice."""
@@ -159,9 +183,16 @@ class ChatReply:
         head = self.head
         return {"id": head.reply_id, "object": kind, "created": head.created, "model": head.model}
 
-    def _chunk(self, index: int, delta: Json, finish: str | None = None, logprobs: Json | None = None) -> bytes:
+    def _chunk(
+        self,
+        index: int,
+        delta: Json,
+        finish: str | None = None,
+        logprobs: Json | None = None,
+        extra: Json | None = None,
+    ) -> bytes:
         choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
-        chunk: Json = {**self._named("chat.completion.chunk"), "choices": [choice]}
+        chunk: Json = {**self._named("chat.completion.chunk"), "choices": [choice], **(extra or {})}
         if self.head.include_usage:
             chunk["usage"] = None
         return event(chunk)

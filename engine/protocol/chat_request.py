@@ -7,6 +7,7 @@ from typing import Any
 from engine.grammar.contract import GrammarSpec
 from engine.protocol.fields import Range, bad_field, read_bool, read_int, read_model, read_str, refuse_unheard
 from engine.protocol.messages import Message, read_messages
+from engine.protocol.prompt_cache import NO_WISHES, PromptCacheFields, lift_prompt_cache
 from engine.protocol.sampling_fields import MAX_TOKENS, read_bad_words, read_sampling, read_stream_usage
 from engine.protocol.structured import read_grammar
 from engine.protocol.tools import NO_TOOLS, ToolWishes, read_tools
@@ -51,6 +52,8 @@ class ChatCall:
         bad_words: texts that must not appear.
         grammar: what the answer's text must follow.
         cache_salt: namespace of whatever is shared between requests.
+        early_usage: whether a stream tells what it knows of the prompt in its first chunk.
+        prompt_cache: what is to be kept longer.
         priority: lower runs sooner.
     """
 
@@ -61,6 +64,8 @@ class ChatCall:
     stream: bool
     include_usage: bool
     cache_salt: str | None
+    early_usage: bool = False
+    prompt_cache: PromptCacheFields = NO_WISHES
     max_tokens: int | None = None
     bad_words: tuple[str, ...] = ()
     grammar: GrammarSpec | None = None
@@ -81,7 +86,7 @@ def read_chat_call(body: Any, defaults: SamplingDefaults = PLAIN_SAMPLING) -> Ch
     Raises:
         RequestError: 400, naming the field.
     """
-    body = read_model(body)
+    body, prompt_cache = lift_prompt_cache(read_model(body))
     refuse_unheard(body, _NEUTRAL)
     stream = read_bool(body, "stream")
     max_tokens = _max_tokens(body)
@@ -93,6 +98,8 @@ def read_chat_call(body: Any, defaults: SamplingDefaults = PLAIN_SAMPLING) -> Ch
         stream=stream,
         include_usage=read_stream_usage(body, stream),
         cache_salt=read_str(body, "cache_salt", MAX_SALT_CHARS),
+        early_usage=stream and read_bool(body.get("stream_options") or {}, "include_prompt_usage"),
+        prompt_cache=prompt_cache,
         max_tokens=max_tokens,
         bad_words=read_bad_words(body),
         grammar=read_grammar(body),

@@ -13,13 +13,19 @@ Json = dict[str, Any]
 DONE = b"data: [DONE]\n\n"
 
 
-def usage(prompt_tokens: int, completion_tokens: int) -> Json:
-    """Count tokens; `completion_tokens` includes end tokens, as they were generated."""
+def usage(prompt_tokens: int, completion_tokens: int, details: Json) -> Json:
+    """Count tokens; `completion_tokens` includes end tokens, as they were generated.
+
+    Args:
+        prompt_tokens: cached ones included.
+        completion_tokens: of all answers.
+        details: of the prompt, see `engine.protocol.prompt_usage`.
+    """
     return {
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
         "total_tokens": prompt_tokens + completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": 0},
+        "prompt_tokens_details": details,
     }
 
 
