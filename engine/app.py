@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,11 @@ import orjson
 from engine.asgi import Receive, Reply, Scope, Send, answer, read_json, send_body, send_error, stream, watch
 from engine.errors import RequestError
 from engine.metrics import CONTENT_TYPE, Metrics
-from engine.protocol import reply_parts
+from engine.protocol import reply_parts, token_calls
 from engine.protocol.chat_reply import ChatReply, ReplyHead, new_choices
 from engine.protocol.chat_request import ChatCall, read_chat_call
+from engine.protocol.completion_reply import CompletionChoice, CompletionReply
+from engine.protocol.completion_request import CompletionCall, read_completion_call
 from engine.protocol.tool_parser import ToolParser
 from engine.served_model import ServedModel
 from engine.worker import Generation, Job, Worker
@@ -57,17 +59,25 @@ class App:
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
-        if path == "/v1/chat/completions":
+        posted = {
+            "/v1/chat/completions": self._chat,
+            "/v1/completions": self._complete,
+            "/tokenize": self._tokenize,
+            "/detokenize": self._detokenize,
+        }
+        if path in posted:
             _allow(method, "POST")
-            await self._chat(receive, send)
+            arrived, body = await read_json(receive)
+            if arrived:
+                await posted[path](body, receive, send)
         elif path == _MODELS or path.startswith(_MODELS + "/"):
             _allow(method, "GET")
             await send_body(send, 200, orjson.dumps(self._models(path)))
         elif path == "/health":
             _allow(method, "GET")
             healthy = self.worker.alive
-            body = {"status": "ok" if healthy else "stopped", "model": self.model.name}
-            await send_body(send, 200 if healthy else 503, orjson.dumps(body))
+            answer = {"status": "ok" if healthy else "stopped", "model": self.model.name}
+            await send_body(send, 200 if healthy else 503, orjson.dumps(answer))
         elif path == "/metrics":
             _allow(method, "GET")
             await send_body(send, 200, self.metrics.exposition(), CONTENT_TYPE)
@@ -86,15 +96,38 @@ class App:
             message = f"The model '{name}' does not exist or you do not have access to it."
             raise RequestError(404, message, code="model_not_found", param="model")
 
-    async def _chat(self, receive: Receive, send: Send) -> None:
-        arrived, body = await read_json(receive)
-        if not arrived:
-            return
+    async def _chat(self, body: Any, receive: Receive, send: Send) -> None:
         call = read_chat_call(body, self.model.sampling)
         self._require_model(call.model)
         job = await asyncio.to_thread(self.model.job, call)
         generation = self.worker.submit(job)
-        await self._tell(generation, self._chat_reply(call, job), call.stream, receive, send)
+        spelling = self.model.spelling if call.tools.offered else None
+        parser = None if spelling is None else (lambda: ToolParser(spelling, call.tools.parallel))
+        head = self._head("chatcmpl", call, [job], call.params.top_logprobs is not None)
+        reply = ChatReply(head, self.model.tokenizer, new_choices(call.n, parser))
+        await self._tell(generation, reply, call.stream, receive, send)
+
+    async def _complete(self, body: Any, receive: Receive, send: Send) -> None:
+        call = read_completion_call(body, self.model.sampling)
+        self._require_model(call.model)
+        jobs = await asyncio.to_thread(self.model.completion_jobs, call)
+        generation = self.worker.submit(*jobs)
+        head = self._head("cmpl", call, jobs, call.logprobs is not None)
+        choices = tuple(CompletionChoice() for _ in generation.seq_ids)
+        reply = CompletionReply(head, self.model.tokenizer, choices, call.n, call.shown)
+        await self._tell(generation, reply, call.stream, receive, send)
+
+    async def _tokenize(self, body: Any, _: Receive, send: Send) -> None:
+        call = token_calls.read_tokenize_call(body)
+        ids = await asyncio.to_thread(self.model.token_ids, call)
+        label = self.model.tokenizer.label
+        spellings = [label(one).decode("utf-8", errors="replace") for one in ids] if call.spell else None
+        await send_body(send, 200, token_calls.tokenized(ids, self.model.max_context, spellings))
+
+    async def _detokenize(self, body: Any, _: Receive, send: Send) -> None:
+        ids = token_calls.read_detokenize_call(body)
+        text = await asyncio.to_thread(self.model.tokenizer.decode, ids)
+        await send_body(send, 200, token_calls.detokenized(text))
 
     async def _tell(
         self, generation: Generation, reply: Reply, streams: bool, receive: Receive, send: Send
@@ -106,18 +139,17 @@ class App:
             watching.cancel()
             self.worker.abort(generation)
 
-    def _chat_reply(self, call: ChatCall, job: Job) -> ChatReply:
-        head = ReplyHead(
-            reply_id=f"chatcmpl-{uuid.uuid4().hex}",
+    def _head(self, kind: str, call: ChatCall | CompletionCall, jobs: Sequence[Job], logprobs: bool) -> ReplyHead:
+        return ReplyHead(
+            reply_id=f"{kind}-{uuid.uuid4().hex}",
             created=int(self.clock()),
             model=self.model.name,
-            prompt_tokens=len(job.prompt_ids),
-            logprobs=call.params.top_logprobs is not None,
+            prompt_tokens=sum(len(job.prompt_ids) for job in jobs),
+            logprobs=logprobs,
             include_usage=call.include_usage,
+            early_usage=isinstance(call, ChatCall) and call.early_usage,
+            breakpoints=jobs[0].cache.breakpoints,
         )
-        spelling = self.model.spelling if call.tools.offered else None
-        parser = None if spelling is None else (lambda: ToolParser(spelling, call.tools.parallel))
-        return ChatReply(head, self.model.tokenizer, new_choices(call.n, parser))
 
 
 def _allow(method: str, allowed: str) -> None:

@@ -1,13 +1,18 @@
 """The model as the API sees it: a name, a context length, and how a chat call becomes a job."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from engine.breakpoints import marked_chars, token_breakpoints
 from engine.chat_template import ChatTemplate
 from engine.errors import RequestError
 from engine.grammar.contract import GrammarCompiler, GrammarSpec
+from engine.kv.wishes import Breakpoint, CacheWishes
 from engine.protocol.chat_request import ChatCall
+from engine.protocol.completion_request import DEFAULT_MAX_TOKENS, CompletionCall, Prompt
+from engine.protocol.prompt_cache import Where
+from engine.protocol.token_calls import TokenizeCall
 from engine.protocol.tool_formats import ToolFormat, call_grammar, find_format
 from engine.sampling import PLAIN_SAMPLING, SamplingDefaults, SamplingParams
 from engine.scheduler import context_overflow
@@ -39,6 +44,11 @@ class Answerable(Protocol):
         ...
 
     @property
+    def cache_salt(self) -> str | None:
+        """Namespace of whatever is shared between requests."""
+        ...
+
+    @property
     def priority(self) -> int:
         """Lower runs sooner."""
         ...
@@ -54,6 +64,7 @@ class ServedModel:
         created: seconds since the epoch, shown in the model list.
         grammars: compiles what answers must follow.
         sampling: for requests that say nothing about it.
+        min_cache_tokens: shortest marked prefix that is kept longer than others.
     """
 
     name: str
@@ -64,6 +75,7 @@ class ServedModel:
     created: int
     grammars: GrammarCompiler
     sampling: SamplingDefaults = PLAIN_SAMPLING
+    min_cache_tokens: int = 1
 
     @property
     def spelling(self) -> ToolFormat | None:
@@ -84,8 +96,63 @@ class ServedModel:
         spec = self._answer_grammar(call)
         text = self.template.render(call.messages, [tool.shown for tool in call.tools.offered])
         self._require_short(text, call.max_tokens)
-        prompt_ids = self.tokenizer.encode(text)
-        return self._bounded(prompt_ids, call, self.default_max_tokens, spec)
+        prompt_ids, ends = self.tokenizer.encode_with_ends(text)
+        job = self._bounded(prompt_ids, call, self.default_max_tokens, spec)
+        return replace(
+            job, cache=replace(job.cache, breakpoints=self._breakpoints(call, self.template, text, ends))
+        )
+
+    def _breakpoints(
+        self, call: ChatCall, template: ChatTemplate, text: str, ends: Sequence[int]
+    ) -> tuple[Breakpoint, ...]:
+        """Where the prompt is to be kept up to; marks in places that are not shown count for nothing."""
+        shown = {tool.field: index for index, tool in enumerate(call.tools.offered)}
+        tools = [tool.shown for tool in call.tools.offered]
+        positions: list[tuple[int, float]] = []
+        for mark in call.prompt_cache.marks:
+            is_tool = mark.where is Where.TOOL
+            placed = replace(mark, index=shown.get(f"tools[{mark.index}]", len(tools))) if is_tool else mark
+            chars = marked_chars(text, template.render, call.messages, tools, placed)
+            if chars is not None:
+                positions.append((chars, mark.ttl_s))
+        if call.prompt_cache.whole_ttl_s is not None:
+            positions.append((len(text), call.prompt_cache.whole_ttl_s))
+        return token_breakpoints(ends, positions, self.min_cache_tokens)
+
+    def completion_jobs(self, call: CompletionCall) -> tuple[Job, ...]:
+        """Tokenise and bound each prompt, and compile the grammar. May take seconds: not on the event loop.
+
+        Raises:
+            RequestError: a prompt is empty, names unknown tokens or leaves no room for an answer, or what the
+                answers must follow cannot be enforced.
+        """
+        try:
+            return tuple(
+                self._bounded(self._prompt_ids(prompt, call.max_tokens), call, DEFAULT_MAX_TOKENS, call.grammar)
+                for prompt in call.prompts
+            )
+        except RequestError as error:
+            raise replace(error, param="prompt" if error.param == "messages" else error.param) from error
+
+    def token_ids(self, call: TokenizeCall) -> list[int]:
+        """Tokenise as asked, without bounds. May take long: not on the event loop."""
+        if call.prompt is not None:
+            return self.tokenizer.encode_whole(call.prompt) if call.begin else self.tokenizer.encode(call.prompt)
+        if self.template is None:
+            raise RequestError(400, f"The model {self.name!r} has no chat template.", param="messages")
+        return self.tokenizer.encode(self.template.render(call.messages, [tool.shown for tool in call.tools]))
+
+    def _prompt_ids(self, prompt: Prompt, max_tokens: int | None) -> list[int]:
+        if isinstance(prompt, str):
+            self._require_short(prompt, max_tokens)
+            ids = self.tokenizer.encode_whole(prompt)
+        else:
+            ids = list(prompt)
+        if not ids:
+            raise RequestError(400, "A prompt must have at least one token.", param="prompt")
+        if max(ids) >= self.tokenizer.vocab_size:
+            raise RequestError(400, "'prompt' names a token outside the vocabulary.", param="prompt")
+        return ids
 
     def _answer_grammar(self, call: ChatCall) -> GrammarSpec | None:
         spelling = self.spelling
@@ -119,7 +186,8 @@ class ServedModel:
             raise RequestError(400, "'min_tokens' is more than the answer may have.", param="min_tokens")
         params = replace(call.params, max_tokens=wanted, bad_words_ids=self._spelt(call.bad_words))
         grammar = None if spec is None else self.grammars.compile(spec)
-        return Job(tuple(prompt_ids), params, call.n, grammar, priority=call.priority)
+        cache = CacheWishes(salt=call.cache_salt or "")
+        return Job(tuple(prompt_ids), params, call.n, grammar, cache, call.priority)
 
     def _spelt(self, words: Iterable[str]) -> tuple[tuple[int, ...], ...]:
         """Return each word's tokens, at the start of a text and inside one."""

@@ -28,11 +28,13 @@ class Tokenizer:
         backend: the tokenizer itself.
         byte_level: whether tokens are spelt in the byte-level alphabet; otherwise in SentencePiece's.
         specials: ids of control tokens; they have no text.
+        bos_id: what a text begins with that no template has rendered; None where the model wants nothing there.
     """
 
     backend: tokenizers.Tokenizer
     byte_level: bool
     specials: frozenset[int]
+    bos_id: int | None = None
     _alphabet: dict[str, int] = field(default_factory=byte_alphabet)
     _pieces: dict[int, bytes] = field(default_factory=dict)
     _longest: int = 0
@@ -51,6 +53,16 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """Turn text into ids; control tokens spelt in the text become their ids, none is added."""
         return self.backend.encode(text, add_special_tokens=False).ids
+
+    def encode_with_ends(self, text: str) -> tuple[list[int], list[int]]:
+        """Turn text into ids as `encode` does, and say where each token ends, in characters of the text."""
+        found = self.backend.encode(text, add_special_tokens=False)
+        return found.ids, [end for _, end in found.offsets]
+
+    def encode_whole(self, text: str) -> list[int]:
+        """Turn a text that no template has rendered into ids; it begins with exactly one begin token, if any."""
+        ids = self.encode(text)
+        return ids if self.bos_id is None or ids[:1] == [self.bos_id] else [self.bos_id, *ids]
 
     def piece(self, token_id: int) -> bytes:
         """Return the bytes a token adds to the output; empty for control tokens and unknown ids."""

@@ -79,5 +79,6 @@ def assemble(spec: EngineSpec, checkpoint: Checkpoint, runner: StepRunner) -> Ap
         created=int(time.time()),
         grammars=LlguidanceCompiler(checkpoint.tokenizer, checkpoint.eos_ids),
         sampling=config.sampling,
+        min_cache_tokens=config.min_cache_tokens,
     )
     return App(served, worker, metrics, time.time)
