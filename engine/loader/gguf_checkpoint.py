@@ -10,6 +10,7 @@ from engine.loader.contract import Checkpoint, ModelConfig, StoredWeight, Weight
 from engine.loader.gguf_file import GgufFile
 from engine.loader.gguf_tokenizer import build_tokenizer
 from engine.models import Family, family_named, family_of
+from engine.tokenizer import Tokenizer
 
 _TOP_NAMES = {
     "token_embd.weight": "model.embed_tokens.weight",
@@ -39,6 +40,7 @@ _ROTARY_PAIRS = frozenset({"llama"})
 """Architectures whose converter puts the rotary pairs of queries and keys side by side."""
 
 _END_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
+_TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>")
 
 
 def load_gguf(path: Path) -> Checkpoint:
@@ -50,13 +52,24 @@ def load_gguf(path: Path) -> Checkpoint:
     file = GgufFile(path)
     config = _config(file)
     tokenizer = build_tokenizer(file.metadata)
-    ends = (file.metadata.get(f"tokenizer.ggml.{key}") for key in _END_KEYS)
     return Checkpoint(
         config=config,
         weights=_weights(file, config.family),
         tokenizer=tokenizer,
         template=_template(file.metadata),
-        eos_ids=frozenset(end for end in ends if isinstance(end, int)),
+        eos_ids=_ends(file.metadata, tokenizer),
+    )
+
+
+def _ends(metadata: Mapping[str, Any], tokenizer: Tokenizer) -> frozenset[int]:
+    """Collect what ends an answer; files often leave out the token that ends a turn: it is found by its name."""
+    named = (metadata.get(f"tokenizer.ggml.{key}") for key in _END_KEYS)
+    spelt = (tokenizer.backend.token_to_id(name) for name in _TURN_ENDS)
+    return frozenset(
+        [
+            *(end for end in named if isinstance(end, int)),
+            *(end for end in spelt if end is not None and end in tokenizer.specials),
+        ]
     )
 
 

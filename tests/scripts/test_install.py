@@ -54,10 +54,11 @@ def test_another_python_makes_everything_anew(install: ModuleType, tmp_path: Pat
 
 def test_everything_but_torch_is_hash_checked(install: ModuleType) -> None:
     commands = {step.name: step.commands[0] for step in install.plan(ROOT, dev=True)}
-    for name in ("runtime", "model", "dev", "kernels"):
+    for name in ("runtime", "model", "dev", "kernels", "test-models"):
         assert "--require-hashes" in commands[name]
     assert commands["torch"][-1] == f"torch=={install.TORCH_VERSION}"
     assert "--no-deps" in commands["model"]
+    assert "test-models" not in {step.name for step in install.plan(ROOT, dev=False)}
 
 
 def test_a_triton_that_torch_has_brought_is_left_alone(install: ModuleType, tmp_path: Path) -> None:
