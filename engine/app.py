@@ -46,7 +46,7 @@ class App:
             try:
                 await self._route(scope, receive, send)
             except RequestError as error:
-                self.metrics.refused(error.status)
+                self.metrics.refused(error)
                 await send_error(send, error)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:

@@ -15,16 +15,25 @@ _MAX_TEMPERATURE = 2
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """What the scheduler and the KV pool may use.
+    """What the scheduler and the KV cache may use.
 
     Attributes:
         block_size: tokens in a KV block.
         kv_tokens: tokens the KV pool holds, over all sequences.
+        prefix_cache: whether a prompt may use what an earlier one left in the pool.
+        retention: which cached prefixes stay when memory is short, a name in `engine.kv.retention.RETENTION`.
+        host_kv_mb: memory for blocks the pool gives up, MiB; 0 for none.
         max_running: sequences decoded in one step.
         max_waiting: sequences queued before a request is refused with 429.
-        chunk_tokens: a prefill is cut at multiples of this position, whatever else runs, so that a prompt is
-            always computed in the same pieces and its numbers do not depend on its neighbours.
-        step_tokens: most tokens computed in one step; decodes come first.
+        tenant_waiting: of those, what one tenant may queue; None for three quarters.
+        chunk_tokens: where a runner's numbers depend on where a prompt is cut, it is cut at multiples of this
+            position, whatever else runs, so that it is always computed in the same pieces.
+        step_tokens: most prompt tokens computed in a step in which no sequence decodes.
+        prefill_tokens: most prompt tokens computed in a step beside sequences that decode; it bounds how long a
+            step, and so the time per output token, may become.
+        long_prefill: tokens of one prompt in a step, as long as others want their share of it.
+        ageing_s: a sequence that has waited this long counts as one priority better.
+        max_skips: admissions that may go past a sequence which finds no room, before all wait for it.
         default_max_tokens: bound on the answer when the client names none.
         min_cache_tokens: shortest marked prefix that is kept longer than others.
         sampling: what a request that says nothing is sampled with.
@@ -33,10 +42,18 @@ class EngineConfig:
 
     block_size: int = 16
     kv_tokens: int = 16384
+    prefix_cache: bool = True
+    retention: str = "lru"
+    host_kv_mb: int = 0
     max_running: int = 16
     max_waiting: int = 256
+    tenant_waiting: int | None = None
     chunk_tokens: int = 128
-    step_tokens: int = 192
+    step_tokens: int = 512
+    prefill_tokens: int = 128
+    long_prefill: int = 64
+    ageing_s: float = 10.0
+    max_skips: int = 16
     default_max_tokens: int = 512
     min_cache_tokens: int = 64
     weights: str = "fp16"
@@ -44,23 +61,30 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         """Refuse numbers the scheduler could not make progress with."""
-        if min(self.block_size, self.max_running, self.chunk_tokens, self.default_max_tokens) < 1:
-            raise EngineError("block size, max running, chunk tokens and max tokens must be at least 1")
-        if self.min_cache_tokens < 1:
-            raise EngineError("min cache tokens must be at least 1")
+        if min(self.block_size, self.max_running, self.chunk_tokens, self.long_prefill) < 1:
+            raise EngineError("block size, max running, chunk tokens and long prefill must be at least 1")
+        if min(self.default_max_tokens, self.min_cache_tokens) < 1 or self.max_skips < 0 or self.ageing_s <= 0:
+            raise EngineError("max tokens, min cache tokens and ageing must be positive, max skips not negative")
         if not (0 <= self.sampling.temperature <= _MAX_TEMPERATURE and 0 <= self.sampling.top_p <= 1):
             raise EngineError(f"temperature must be from 0 to {_MAX_TEMPERATURE}, top-p from 0 to 1")
-        if self.max_waiting < 0:
-            raise EngineError("max waiting must not be negative")
+        if min(self.max_waiting, self.host_kv_mb, self.tenant_waiting or 0) < 0:
+            raise EngineError("max waiting, tenant waiting and host memory must not be negative")
         if self.kv_tokens < self.block_size:
             raise EngineError("kv tokens must hold at least one block")
-        if self.step_tokens < self.chunk_tokens + self.max_running:
-            raise EngineError("step tokens must hold one chunk beside every running sequence")
+        if min(self.step_tokens, self.prefill_tokens) < self.chunk_tokens:
+            raise EngineError("step tokens and prefill tokens must hold one chunk")
 
     @property
     def num_blocks(self) -> int:
         """Whole blocks in the pool."""
         return self.kv_tokens // self.block_size
+
+    @property
+    def waiting_per_tenant(self) -> int:
+        """Sequences one tenant may queue."""
+        if self.tenant_waiting is None:
+            return self.max_waiting - self.max_waiting // 4
+        return min(self.tenant_waiting, self.max_waiting)
 
 
 @dataclass(frozen=True, slots=True)

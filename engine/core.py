@@ -9,6 +9,7 @@ import torch
 
 from engine.errors import RequestError
 from engine.events import FinishReason, TokenEvent
+from engine.pace import Pace
 from engine.sampler import Sampled, sample
 from engine.sampling import SamplingParams
 from engine.scheduler import Scheduler
@@ -20,11 +21,32 @@ _log = logging.getLogger(__name__)
 
 
 class StepRunner(Protocol):
-    """What computes a plan; the engine's is `engine.runner.Runner`."""
+    """What computes a plan; the engine's is `engine.runner.Runner`.
+
+    Attributes:
+        any_chunks: whether a token's numbers are the same wherever its prompt is cut, and beside whatever else.
+    """
+
+    any_chunks: bool
 
     def run(self, plan: Plan) -> torch.Tensor:
         """Carry out the plan's transfers, then its work; return logits, one row per work item that samples."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class StepFigures:
+    """What a step did.
+
+    Attributes:
+        seconds: planning, computing and sampling.
+        plan: what was to be done.
+        fault: None, "out_of_memory", or "error" for a step that raised anything else.
+    """
+
+    seconds: float
+    plan: Plan
+    fault: str | None = None
 
 
 class Observer(Protocol):
@@ -36,10 +58,10 @@ class Observer(Protocol):
     def token(self, sequence: Sequence, since_last_s: float | None) -> None:
         """Note a token; `since_last_s` is None for the first one."""
 
-    def finished(self, sequence: Sequence, reason: FinishReason) -> None:
+    def finished(self, sequence: Sequence, reason: FinishReason, now_s: float) -> None:
         """Note the end of a sequence."""
 
-    def stepped(self, preempted: int, failed: bool) -> None:
+    def stepped(self, step: StepFigures) -> None:
         """Note the end of a step."""
 
     def level(self, scheduler: Scheduler) -> None:
@@ -62,12 +84,17 @@ class Core:
     """Owns every live sequence. Not thread-safe: the worker's thread is its only caller.
 
     A fault on one request ends that request: NaN logits fail the sequence they belong to, a step that raises
-    fails the sequences in it; either way their blocks are free before the next step.
+    fails the sequences in it; either way their blocks are free, and nothing of theirs is cached, before the next
+    step.
+
+    Attributes:
+        pace: how fast steps have been lately.
     """
 
     def __init__(self, parts: CoreParts) -> None:
         self._parts = parts
         self.scheduler = parts.scheduler
+        self.pace = Pace()
         self._live: dict[int, Sequence] = {}
         self._last_token_s: dict[int, float] = {}
 
@@ -77,12 +104,13 @@ class Core:
         return self.scheduler.has_work
 
     def add(self, sequence: Sequence) -> list[TokenEvent]:
-        """Queue a sequence, or refuse it with an error event."""
+        """Queue a sequence and the siblings that follow it, or refuse them with an error event each."""
+        family = (sequence, *sequence.siblings)
         try:
             self.scheduler.add(sequence)
         except RequestError as error:
-            return [self._error_event(sequence, error)]
-        self._live[sequence.seq_id] = sequence
+            return [_error_event(one, error) for one in family]
+        self._live.update((one.seq_id, one) for one in family)
         self._parts.observer.level(self.scheduler)
         return []
 
@@ -90,63 +118,82 @@ class Core:
         """End a sequence in any state and free its blocks; unknown and finished ids are fine."""
         sequence = self._live.get(seq_id)
         if sequence is not None:
-            self._end(sequence, FinishReason.ABORT)
+            self._end(sequence, FinishReason.ABORT, self._parts.clock())
             self._parts.observer.level(self.scheduler)
 
     def fail_all(self, why: str) -> list[TokenEvent]:
         """End every sequence with an error."""
-        return [self._fail(sequence, why) for sequence in tuple(self._live.values())]
+        now_s = self._parts.clock()
+        followers_first = sorted(self._live.values(), key=lambda one: one.leader is None)
+        return [self._fail(sequence, why, now_s) for sequence in followers_first]
 
     def step(self) -> list[TokenEvent]:
         """Advance every planned sequence once; return what happened, one event per sequence at most."""
-        plan = self.scheduler.plan()
-        now = self._parts.clock()
+        began_s = self._parts.clock()
+        plan = self.scheduler.plan(began_s)
         for sequence in plan.admitted:
             if sequence.admitted_s is None:
-                sequence.admitted_s = now
+                sequence.admitted_s = began_s
                 self._parts.observer.admitted(sequence)
+        fault = None
         try:
-            sampled = self._run(plan)
+            events = self._carry_out(plan)
         except Exception as error:  # noqa: BLE001  (that step's fault alone: counted, logged, and the loop goes on)
             _log.exception("a step failed")
-            events = [self._fail(item.sequence, f"{type(error).__name__} in the model step") for item in plan.work]
-            self._parts.observer.stepped(len(plan.preempted), failed=True)
-        else:
-            now = self._parts.clock()
-            events = [
-                self._with_prompt(sequence, self._advance(sequence, token, now)) for sequence, token in sampled
-            ]
-            self._parts.observer.stepped(len(plan.preempted), failed=False)
+            fault = _fault(error)
+            events = self._fail_plan(plan, f"{type(error).__name__} in the model step")
+        seconds = self._parts.clock() - began_s
+        if fault is None and plan.work:
+            self._note_pace(plan, seconds)
+        self._parts.observer.stepped(StepFigures(seconds, plan, fault))
         self._parts.observer.level(self.scheduler)
         return events
 
-    def _run(self, plan: Plan) -> list[tuple[Sequence, Sampled | None]]:
+    def _carry_out(self, plan: Plan) -> list[TokenEvent]:
         logits = self._parts.runner.run(plan)
-        sequences = [item.sequence for item in plan.work if item.samples]
-        tokens = sample(logits, sequences, self._parts.eos_ids) if sequences else []
-        self.scheduler.computed(plan)
-        return list(zip(sequences, tokens, strict=True))
+        joining = self.scheduler.joining(plan)
+        sequences: list[Sequence] = []
+        rows: list[int] = []
+        for row, item in enumerate(one for one in plan.work if one.samples):
+            family = (item.sequence, *joining.get(item.sequence, ()))
+            sequences += family
+            rows += [row] * len(family)
+        if len(rows) > len(logits):
+            logits = logits[rows]
+        sampled = sample(logits, sequences, self._parts.eos_ids) if sequences else []
+        chosen = dict(zip(sequences, sampled, strict=True))
+        now_s = self._parts.clock()
+        self.scheduler.computed(plan, now_s, {one for one, token in chosen.items() if token is None})
+        for leader in joining:
+            if chosen[leader] is not None:
+                self.scheduler.fork(leader, joining[leader])
+        events = [event for one, token in chosen.items() for event in self._advance(one, token, now_s)]
+        return events + self._finish_prewarmed(plan, now_s)
 
-    def _advance(self, sequence: Sequence, sampled: Sampled | None, now: float) -> TokenEvent:
+    def _advance(self, sequence: Sequence, sampled: Sampled | None, now_s: float) -> list[TokenEvent]:
+        if sequence.status is Status.FINISHED:
+            return []
         if sampled is None:
-            return self._fail(sequence, "the model produced no usable logits")
-        params, grammar = sequence.params, sequence.grammar
-        if params.max_tokens == 0:
-            return self._finish(sequence, FinishReason.LENGTH)
-        self._parts.observer.token(sequence, self._since_last(sequence, now))
+            return self._fail_family(sequence, "the model produced no usable logits", now_s)
+        self._parts.observer.token(sequence, self._since_last(sequence, now_s))
         sequence.output_ids.append(sampled.token_id)
+        return [self._judge(sequence, sampled, now_s)]
+
+    def _judge(self, sequence: Sequence, sampled: Sampled, now_s: float) -> TokenEvent:
+        """Decide whether the newest token ends the answer."""
+        params, count, grammar = sequence.params, len(sequence.output_ids), sequence.grammar
         if grammar is not None and not grammar.accept(sampled.token_id):
-            return self._fail(sequence, "the grammar of the answer became too hard to follow")
+            return self._fail(sequence, "the grammar of the answer became too hard to follow", now_s)
         if self._ends(sampled.token_id, params):
-            return self._finish(sequence, FinishReason.STOP)
-        count = len(sequence.output_ids)
+            return self._finish(sequence, FinishReason.STOP, now_s)
         piece = self._parts.tokenizer.piece(sampled.token_id)
         text = sequence.output.push(piece, may_stop=count >= params.min_tokens)
+        event = TokenEvent(sequence.seq_id, sequence.sample_index, text, (sampled,), count)
         if sequence.output.stopped or (grammar is not None and grammar.finished):
-            return self._finish(sequence, FinishReason.STOP, text, (sampled,))
-        if count >= params.max_tokens:
-            return self._finish(sequence, FinishReason.LENGTH, text, (sampled,))
-        return TokenEvent(sequence.seq_id, sequence.sample_index, text, (sampled,), count)
+            return self._finish(sequence, FinishReason.STOP, now_s, event)
+        if count >= params.max_tokens or sequence.num_tokens >= self.scheduler.max_tokens:
+            return self._finish(sequence, FinishReason.LENGTH, now_s, event)
+        return self._with_prompt(sequence, event)
 
     def _with_prompt(self, sequence: Sequence, event: TokenEvent) -> TokenEvent:
         """Tell what became of the prompt with a sequence's first event."""
@@ -159,32 +206,67 @@ class Core:
             return not params.ignore_eos
         return token_id in params.stop_token_ids
 
-    def _since_last(self, sequence: Sequence, now: float) -> float | None:
+    def _finish_prewarmed(self, plan: Plan, now_s: float) -> list[TokenEvent]:
+        """End those that wanted their prompt computed and no more."""
+        done = [
+            item.sequence
+            for item in plan.work
+            if item.sequence.params.max_tokens == 0 and item.sequence.num_uncomputed == 0
+        ]
+        for sequence in done:
+            for follower in sequence.siblings:
+                follower.prefix, follower.cache_upto = sequence.prefix, sequence.cache_upto
+        families = [one for sequence in done for one in (*sequence.siblings, sequence)]
+        return [self._finish(one, FinishReason.LENGTH, now_s) for one in families]
+
+    def _since_last(self, sequence: Sequence, now_s: float) -> float | None:
         if sequence.first_token_s is None:
-            sequence.first_token_s = now
+            sequence.first_token_s = now_s
         before = self._last_token_s.get(sequence.seq_id)
-        self._last_token_s[sequence.seq_id] = now
-        return None if before is None else now - before
+        self._last_token_s[sequence.seq_id] = now_s
+        return None if before is None else now_s - before
+
+    def _note_pace(self, plan: Plan, seconds: float) -> None:
+        self.pace = self.pace.after(plan.prefill_tokens, plan.decoding, seconds)
+        kv = self.scheduler.kv
+        kv.rates = replace(kv.rates, recompute_s=self.pace.prefill_s)
 
     def _finish(
-        self, sequence: Sequence, reason: FinishReason, text: str = "", tokens: tuple[Sampled, ...] = ()
+        self, sequence: Sequence, reason: FinishReason, now_s: float, event: TokenEvent | None = None
     ) -> TokenEvent:
-        text += sequence.output.finish()
-        self._end(sequence, reason)
-        return TokenEvent(
-            sequence.seq_id, sequence.sample_index, text, tokens, len(sequence.output_ids), finish=reason
-        )
+        """End an answer; `event` is what its last token says, absent for an end token."""
+        last = event or TokenEvent(sequence.seq_id, sequence.sample_index, num_output=len(sequence.output_ids))
+        last = replace(self._with_prompt(sequence, last), text=last.text + sequence.output.finish(), finish=reason)
+        self._end(sequence, reason, now_s)
+        return last
 
-    def _fail(self, sequence: Sequence, why: str) -> TokenEvent:
-        self._end(sequence, FinishReason.ERROR)
-        return self._error_event(sequence, RequestError(500, f"The engine failed: {why}.", kind="server_error"))
+    def _fail_plan(self, plan: Plan, why: str) -> list[TokenEvent]:
+        touched = dict.fromkeys([*(item.sequence for item in plan.work), *plan.admitted])
+        now_s = self._parts.clock()
+        return [event for one in touched for event in self._fail_family(one, why, now_s)]
 
-    def _error_event(self, sequence: Sequence, error: RequestError) -> TokenEvent:
-        return TokenEvent(sequence.seq_id, sequence.sample_index, finish=FinishReason.ERROR, error=error)
+    def _fail_family(self, sequence: Sequence, why: str, now_s: float) -> list[TokenEvent]:
+        """Fail a sequence and those that wait for the same prompt."""
+        if sequence.status is Status.FINISHED:
+            return []
+        return [self._fail(one, why, now_s) for one in (*sequence.siblings, sequence)]
 
-    def _end(self, sequence: Sequence, reason: FinishReason) -> None:
-        if sequence.status is not Status.FINISHED:
-            self.scheduler.finish(sequence)
-            self._parts.observer.finished(sequence, reason)
+    def _fail(self, sequence: Sequence, why: str, now_s: float) -> TokenEvent:
+        self._end(sequence, FinishReason.ERROR, now_s)
+        return _error_event(sequence, RequestError(500, f"The engine failed: {why}.", kind="server_error"))
+
+    def _end(self, sequence: Sequence, reason: FinishReason, now_s: float) -> None:
+        if self.scheduler.finish(sequence, now_s, trusted=reason is not FinishReason.ERROR):
+            self._parts.observer.finished(sequence, reason, now_s)
         self._live.pop(sequence.seq_id, None)
         self._last_token_s.pop(sequence.seq_id, None)
+
+
+def _error_event(sequence: Sequence, error: RequestError) -> TokenEvent:
+    return TokenEvent(sequence.seq_id, sequence.sample_index, finish=FinishReason.ERROR, error=error)
+
+
+def _fault(error: Exception) -> str:
+    """Name a step's fault for the metric; torch has no common class for a lack of memory on every device."""
+    lacking = isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    return "out_of_memory" if lacking else "error"

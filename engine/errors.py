@@ -27,6 +27,7 @@ class RequestError(EngineError):
 
     Attributes:
         retry_after_s: sent as Retry-After when not None.
+        reason: for the operator's count of refusals, where the code does not tell them apart; never sent.
     """
 
     status: int
@@ -35,6 +36,7 @@ class RequestError(EngineError):
     param: str | None = None
     kind: str = "invalid_request_error"
     retry_after_s: int | None = None
+    reason: str | None = None
 
     def __str__(self) -> str:
         return self.message

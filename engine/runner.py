@@ -48,6 +48,8 @@ def _discard(digest: bytes, group: int, payload: bytes) -> None:
 class Runner:
     """Runs steps of one model over one KV pool; never decides who runs."""
 
+    any_chunks = False
+
     def __init__(self, model: Model, kv: PagedKV, attention: AttentionBackend, saved: SaveSink = _discard) -> None:
         self.model = model
         self.kv = kv

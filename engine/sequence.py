@@ -46,6 +46,7 @@ class Sequence:
         covered: tokens the tables are known to hold in blocks that may be written.
         swapped: whether its blocks were handed to the host when it was preempted.
         arrival_s, admitted_s, first_token_s: monotonic clock.
+        denied_free: free blocks when it last found no room; -1 when it never did.
         num_skipped: admissions of others that went past it since it first found no room.
     """
 
@@ -74,6 +75,7 @@ class Sequence:
     admitted_s: float | None = None
     first_token_s: float | None = None
     num_preemptions: int = 0
+    denied_free: int = -1
     num_skipped: int = 0
 
     @property

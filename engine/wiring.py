@@ -1,6 +1,7 @@
 """Builds the engine from a model on disk; the only place that knows how the parts fit."""
 
 import time
+from dataclasses import dataclass
 
 import torch
 
@@ -9,14 +10,25 @@ from engine.config import EngineConfig, EngineSpec
 from engine.core import Core, CoreParts, Observer, StepRunner
 from engine.errors import ModelError
 from engine.grammar.llguidance_grammar import LlguidanceCompiler
-from engine.kv.block_pool import BlockPool
+from engine.kv.kv_cache import KvCache
 from engine.loader import Checkpoint, open_checkpoint
 from engine.metrics import Metrics
 from engine.models.read_decoder import read_decoder
 from engine.runner import RunnerSpec, build_runner
 from engine.scheduler import Scheduler
+from engine.scheduler.uncached import UncachedBlocks
 from engine.served_model import ServedModel
-from engine.worker import Worker
+from engine.worker import QueueLimits, Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model that can be computed, and the blocks it computes in."""
+
+    config: EngineConfig
+    checkpoint: Checkpoint
+    runner: StepRunner
+    kv: KvCache
 
 
 def build_app(spec: EngineSpec) -> App:
@@ -25,11 +37,10 @@ def build_app(spec: EngineSpec) -> App:
     Raises:
         ModelError: the model cannot be loaded.
     """
-    checkpoint, runner = load(spec)
-    return assemble(spec, checkpoint, runner)
+    return assemble(spec.name, load(spec))
 
 
-def load(spec: EngineSpec) -> tuple[Checkpoint, StepRunner]:
+def load(spec: EngineSpec) -> Loaded:
     """Read a model and make what computes it; for servers and benchmarks.
 
     Raises:
@@ -37,41 +48,44 @@ def load(spec: EngineSpec) -> tuple[Checkpoint, StepRunner]:
     """
     torch.set_num_threads(spec.threads)
     checkpoint = open_checkpoint(spec.model)
+    config = spec.config
+    groups = checkpoint.config.kv_groups
+    kv = UncachedBlocks(groups, config.num_blocks, config.block_size)
+    runner_spec = RunnerSpec(config.weights, kv.num_blocks, config.block_size)
     try:
-        with torch.inference_mode():
-            weights = read_decoder(checkpoint.config, checkpoint.weights)
-            groups = len(checkpoint.config.kv_groups)
-            runner = RunnerSpec(spec.config.weights, (spec.config.num_blocks,) * groups, spec.config.block_size)
-            return checkpoint, build_runner(checkpoint.config, weights, runner)
+        weights = read_decoder(checkpoint.config, checkpoint.weights)
+        runner = build_runner(checkpoint.config, weights, runner_spec, kv.saved)
     except RuntimeError as error:
         reason = str(error).partition("\n")[0]
-        raise ModelError(f"{spec.model} does not fit this machine as {spec.config.weights}: {reason}") from error
+        raise ModelError(f"{spec.model} does not fit this machine as {config.weights}: {reason}") from error
+    return Loaded(config, checkpoint, runner, kv)
 
 
-def build_core(config: EngineConfig, checkpoint: Checkpoint, runner: StepRunner, observer: Observer) -> Core:
+def build_core(loaded: Loaded, observer: Observer) -> Core:
     """Put a loaded model behind a scheduler; what the worker's thread drives."""
-    pool = BlockPool(config.num_blocks, config.block_size)
+    context, runner = loaded.checkpoint.config.context, loaded.runner
     return Core(
         CoreParts(
-            scheduler=Scheduler(config, pool, checkpoint.config.context),
+            scheduler=Scheduler(loaded.config, loaded.kv, context, runner.any_chunks),
             runner=runner,
-            tokenizer=checkpoint.tokenizer,
-            eos_ids=checkpoint.eos_ids,
+            tokenizer=loaded.checkpoint.tokenizer,
+            eos_ids=loaded.checkpoint.eos_ids,
             observer=observer,
             clock=time.monotonic,
         )
     )
 
 
-def assemble(spec: EngineSpec, checkpoint: Checkpoint, runner: StepRunner) -> App:
-    """Put a loaded model behind the server."""
-    config = spec.config
+def assemble(name: str, loaded: Loaded) -> App:
+    """Put a loaded model behind the server, under a name."""
+    config, checkpoint = loaded.config, loaded.checkpoint
     metrics = Metrics()
-    core = build_core(config, checkpoint, runner, metrics)
+    core = build_core(loaded, metrics)
     metrics.level(core.scheduler)
-    worker = Worker(core, config.max_running + config.max_waiting, config.max_running, time.monotonic)
+    limits = QueueLimits(config.max_running + config.max_waiting, config.max_running + config.waiting_per_tenant)
+    worker = Worker(core, limits, time.monotonic)
     served = ServedModel(
-        name=spec.name,
+        name=name,
         tokenizer=checkpoint.tokenizer,
         template=checkpoint.template,
         max_context=core.scheduler.max_tokens,

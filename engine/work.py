@@ -21,15 +21,29 @@ class Work:
 
     @property
     def samples(self) -> bool:
-        """Whether the step ends at the last known token, so that the next one is chosen."""
-        return self.start + self.count == self.sequence.num_tokens
+        """Whether the next token is chosen: the step ends at the last known token, and an answer is wanted."""
+        sequence = self.sequence
+        return self.start + self.count == sequence.num_tokens and sequence.params.max_tokens > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One step. Empty `work` means there is nothing to do."""
+    """One step. Empty `work` means there is nothing to do.
+
+    Attributes:
+        decoding: how many of the items, the first ones, compute the one token that was sampled last.
+        admitted: sequences that began to run, again or for the first time.
+        preempted: sequences that gave their blocks back.
+        transfers: what moves between blocks first.
+    """
 
     work: tuple[Work, ...]
+    decoding: int = 0
     admitted: tuple[Sequence, ...] = ()
     preempted: tuple[Sequence, ...] = ()
     transfers: Transfers = field(default_factory=Transfers)
+
+    @property
+    def prefill_tokens(self) -> int:
+        """Tokens computed besides those that decode."""
+        return sum(item.count for item in self.work[self.decoding :])

@@ -6,26 +6,26 @@ event loop never touches a sequence, and the thread never touches a stream.
 
 import asyncio
 import logging
-import math
 import queue
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from engine.backlog import Backlog
 from engine.core import Core
 from engine.detokenizer import OutputText
 from engine.errors import RequestError
 from engine.events import FinishReason, TokenEvent
 from engine.grammar.contract import Grammar
 from engine.kv.wishes import CacheWishes
+from engine.pace import Pace
 from engine.sampling import SamplingParams
 from engine.sequence import Sequence
 
 _log = logging.getLogger(__name__)
 _SEED_BITS = 63
-_MAX_RETRY_AFTER_S = 60
-_SMOOTHING = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Job:
 
     Attributes:
         grammar: at its beginning; each answer follows a copy of its own.
-        cache: what of the KV cache the request may read and wants kept.
+        cache: tenant, breakpoints, and whether cached tokens may be used.
         priority: lower runs sooner.
     """
 
@@ -44,6 +44,19 @@ class Job:
     grammar: Grammar | None = None
     cache: CacheWishes = field(default_factory=CacheWishes)
     priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """How many sequences may be running and waiting together.
+
+    Attributes:
+        open: of all tenants.
+        open_per_tenant: of one, so that none can fill the queue.
+    """
+
+    open: int
+    open_per_tenant: int
 
 
 class ClientGone:
@@ -71,20 +84,19 @@ class Worker:
 
     Args:
         core: used by the thread alone once it is started.
-        max_open: sequences that may be running and waiting together.
-        max_running: how many of them run at once, for the guess at Retry-After.
+        limits: what is refused with 429.
         clock: monotonic seconds.
     """
 
-    def __init__(self, core: Core, max_open: int, max_running: int, clock: Callable[[], float]) -> None:
+    def __init__(self, core: Core, limits: QueueLimits, clock: Callable[[], float]) -> None:
         self._core = core
-        self._max_open = max_open
-        self._max_running = max_running
+        self._limits = limits
         self._clock = clock
         self._commands: queue.SimpleQueue[Sequence | int | None] = queue.SimpleQueue()
         self._generations: dict[int, Generation] = {}
+        self._backlog = Backlog()
+        self._pace = Pace()
         self._next_id = 0
-        self._typical_s = 1.0
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
 
@@ -118,26 +130,19 @@ class Worker:
         """
         if not self.alive:
             raise RequestError(503, "The engine has stopped.", kind="server_error")
-        count = sum(job.n for job in jobs)
-        if self.num_open + count > self._max_open:
-            raise RequestError(
-                429,
-                "The engine's queue is full. Please retry later.",
-                code="rate_limit_exceeded",
-                kind="requests",
-                retry_after_s=self._retry_after_s(),
-            )
+        self._check_room(jobs)
         now = self._clock()
+        count = sum(job.n for job in jobs)
         first, self._next_id = self._next_id, self._next_id + count
         generation = Generation(tuple(range(first, self._next_id)), now)
         generation.open_ids.update(generation.seq_ids)
         seq_ids = iter(generation.seq_ids)
         for job in jobs:
             seed = secrets.randbits(_SEED_BITS) if job.params.seed is None else job.params.seed
-            for index in range(job.n):
-                seq_id = next(seq_ids)
-                self._generations[seq_id] = generation
-                self._commands.put(_sequence(job, seq_id, index, seed, now))
+            family = [_sequence(job, next(seq_ids), index, seed, now) for index in range(job.n)]
+            family[0].siblings = family[1:]
+            self._open(generation, family)
+            self._commands.put(family[0])
         return generation
 
     def abort(self, generation: Generation) -> None:
@@ -146,23 +151,47 @@ class Worker:
             self._forget(generation, seq_id)
             self._commands.put(seq_id)
 
-    def _retry_after_s(self) -> int:
-        rounds = self.num_open / self._max_running
-        return max(1, min(_MAX_RETRY_AFTER_S, math.ceil(rounds * self._typical_s)))
+    def _open(self, generation: Generation, family: list[Sequence]) -> None:
+        """Book the answers to one prompt, which is computed once."""
+        for index, one in enumerate(family):
+            self._generations[one.seq_id] = generation
+            self._backlog.opened(
+                one.seq_id, one.tenant, 0 if index else len(one.prompt_ids), one.params.max_tokens
+            )
 
-    def _forget(self, generation: Generation, seq_id: int) -> None:
+    def _check_room(self, jobs: Iterable[Job]) -> None:
+        wanted = Counter[str]()
+        for job in jobs:
+            wanted[job.cache.salt] += job.n
+        if self.num_open + wanted.total() > self._limits.open:
+            reason, message = "queue_full", "The engine's queue is full. Please retry later."
+        elif any(self._backlog.of(name) + n > self._limits.open_per_tenant for name, n in wanted.items()):
+            reason, message = "tenant_queue_full", "Too many of your requests are queued. Please retry later."
+        else:
+            return
+        raise RequestError(
+            429,
+            message,
+            code="rate_limit_exceeded",
+            kind="requests",
+            retry_after_s=self._backlog.retry_after_s(self._pace),
+            reason=reason,
+        )
+
+    def _forget(self, generation: Generation, seq_id: int, complete: bool = False) -> None:
         generation.open_ids.discard(seq_id)
         self._generations.pop(seq_id, None)
+        self._backlog.closed(seq_id, complete)
 
-    def _deliver(self, events: Iterable[TokenEvent]) -> None:
+    def _deliver(self, events: Iterable[TokenEvent], pace: Pace) -> None:
+        self._pace = pace
         for event in events:
             generation = self._generations.get(event.seq_id)
             if generation is None:
                 continue
+            self._backlog.advanced(event.seq_id, event.num_output)
             if event.finish is not None:
-                self._forget(generation, event.seq_id)
-                took = self._clock() - generation.submitted_s
-                self._typical_s += _SMOOTHING * (took - self._typical_s)
+                self._forget(generation, event.seq_id, complete=event.error is None)
             generation.events.put_nowait(event)
 
     def _run(self) -> None:
@@ -184,14 +213,14 @@ class Worker:
             _log.exception("the engine loop failed")
             events += self._core.fail_all("its bookkeeping broke")
         if events:
-            self._post(self._deliver, events)
+            self._post(self._deliver, events, self._core.pace)
         return True
 
     def _abandon(self) -> None:
         self._ended = True
         error = RequestError(503, "The engine has stopped.", kind="server_error")
         for seq_id in tuple(self._generations):
-            self._deliver([TokenEvent(seq_id, 0, finish=FinishReason.ERROR, error=error)])
+            self._deliver([TokenEvent(seq_id, 0, finish=FinishReason.ERROR, error=error)], self._pace)
 
     def _obey(self, events: list[TokenEvent]) -> bool:
         """Carry out queued commands, waiting for one when idle; False means stop."""
@@ -207,7 +236,7 @@ class Worker:
                 return True
         return True
 
-    def _post(self, call: Callable[..., None], *args: Iterable[TokenEvent]) -> None:
+    def _post(self, call: Callable[..., None], *args: Iterable[TokenEvent] | Pace) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call, *args)
 

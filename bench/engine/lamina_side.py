@@ -21,9 +21,9 @@ class Lamina:
 
     def __init__(self, path: Path, threads: int, config: EngineConfig) -> None:
         spec = EngineSpec(path, "bench", threads, config)
-        checkpoint, runner = load(spec)
-        self.core: Core = build_core(config, checkpoint, runner, Metrics())
-        self.vocab = checkpoint.config.vocab
+        loaded = load(spec)
+        self.core: Core = build_core(loaded, Metrics())
+        self.vocab = loaded.checkpoint.config.vocab
         self._seed = self._next_id = 0
 
     def _fresh(self, count: int) -> list[int]:

@@ -30,6 +30,10 @@ class BlockPool:
         """Blocks at least one table holds."""
         return self.num_blocks - len(self._free)
 
+    def is_shared(self, block: int) -> bool:
+        """Whether more than one table holds a block."""
+        return self._references[block] > 1
+
     def blocks_for(self, num_tokens: int) -> int:
         """Count the blocks that many tokens need."""
         return -(-num_tokens // self.block_size)

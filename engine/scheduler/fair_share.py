@@ -7,6 +7,7 @@ alone gets everything; and neither thrift nor waste is remembered beyond a bound
 """
 
 from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 
 
 class FairShare:
@@ -49,7 +50,7 @@ class FairShare:
             balances.pop(tenant, None)
         balances[tenant] = balance
 
-    def forget(self, active: Collection[str]) -> None:
+    def forget(self, active: AbstractSet[str]) -> None:
         """Drop every tenant that is not active: who comes back starts at nothing, neither credit nor debt."""
-        if len(self._balances) > len(active):
+        if not self._balances.keys() <= active:
             self._balances = {tenant: left for tenant, left in self._balances.items() if tenant in active}

@@ -3,15 +3,13 @@
 from bisect import insort
 from collections.abc import Iterator
 
-from engine.scheduler.order import Ageing
 from engine.sequence import Sequence
 
 
 class WaitingQueue:
     """Sequences that want to run. Those a request's first answer takes along are not here but with it."""
 
-    def __init__(self, ageing: Ageing) -> None:
-        self._ageing = ageing
+    def __init__(self) -> None:
         self._by_tenant: dict[str, dict[int, list[Sequence]]] = {}
         self._size = 0
 
@@ -56,17 +54,9 @@ class WaitingQueue:
         """The lowest number that waits; None when nothing does."""
         return min((level for levels in self._by_tenant.values() for level in levels), default=None)
 
-    def first(self, tenant: str, count: int, best: int, now_s: float) -> list[Sequence]:
-        """A tenant's next sequences in the order they should run.
-
-        Args:
-            tenant: whose.
-            count: at most so many of each priority.
-            best: the level ageing stops at.
-            now_s: monotonic clock.
-        """
-        heads = [one for queue in self._by_tenant.get(tenant, {}).values() for one in queue[:count]]
-        return sorted(heads, key=lambda one: self._ageing.rank(one, best, now_s))
+    def first(self, tenant: str, count: int) -> list[Sequence]:
+        """A tenant's oldest sequences, at most `count` of each priority."""
+        return [one for queue in self._by_tenant.get(tenant, {}).values() for one in queue[:count]]
 
 
 def _arrival(sequence: Sequence) -> int:

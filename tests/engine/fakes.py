@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 import torch
 
 from engine.config import EngineConfig
-from engine.core import Core, CoreParts
+from engine.core import Core, CoreParts, StepFigures
 from engine.events import FinishReason
-from engine.kv.block_pool import BlockPool
 from engine.scheduler import Scheduler
 from engine.sequence import Sequence as Answer
 from engine.tokenizer import Tokenizer
@@ -29,6 +28,7 @@ class ScriptedRunner:
     token: Callable[[Answer], int | None] = lambda _: 65
     before: Callable[[Sequence[Work]], None] = lambda _: None
     steps: int = 0
+    any_chunks: bool = False
 
     def run(self, plan: Plan) -> torch.Tensor:
         """Return logits, one row per work item that samples."""
@@ -62,14 +62,14 @@ class CountingObserver:
         """Note a token."""
         self.tokens += 1
 
-    def finished(self, sequence: Answer, reason: FinishReason) -> None:
+    def finished(self, sequence: Answer, reason: FinishReason, now_s: float) -> None:  # noqa: ARG002
         """Note the end of a sequence."""
         self.ends.append((sequence.seq_id, reason))
 
-    def stepped(self, preempted: int, failed: bool) -> None:
+    def stepped(self, step: StepFigures) -> None:
         """Note the end of a step."""
-        self.failed_steps += failed
-        self.preemptions += preempted
+        self.failed_steps += step.fault is not None
+        self.preemptions += len(step.plan.preempted)
 
     def level(self, scheduler: Scheduler) -> None:
         """Check the books after every change."""
@@ -98,7 +98,7 @@ def build_core(
 ) -> Core:
     """A core around a scripted runner, its clock standing still."""
     config = config or tiny.small_config()
-    scheduler = Scheduler(config, BlockPool(config.num_blocks, config.block_size), 1024)
+    scheduler = Scheduler(config, tiny.new_kv(config), 1024, runner.any_chunks)
     return Core(
         CoreParts(
             scheduler=scheduler,

@@ -12,11 +12,11 @@ import httpx2
 import openai
 import uvicorn
 
-from engine.config import Address, EngineConfig, EngineSpec
+from engine.config import Address, EngineConfig
 from engine.core import StepRunner
 from engine.loader import open_checkpoint
 from engine.server import http_config, listening
-from engine.wiring import assemble
+from engine.wiring import Loaded, assemble
 from tests.engine import tiny
 
 NAME = "tiny"
@@ -56,8 +56,8 @@ class Served:
 @contextlib.contextmanager
 def serving(folder: Path, runner: StepRunner, config: EngineConfig | None = None) -> Iterator[Served]:
     """Serve until the block ends; then the thread is gone and so is the socket."""
-    spec = EngineSpec(folder, NAME, 1, config or tiny.small_config())
-    app = assemble(spec, open_checkpoint(folder), runner)
+    config = config or tiny.small_config()
+    app = assemble(NAME, Loaded(config, open_checkpoint(folder), runner, tiny.new_kv(config)))
     with tempfile.TemporaryDirectory() as short:
         path = Path(short) / "e.sock"
         with listening(Address(path, "", 0)) as listener:

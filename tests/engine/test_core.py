@@ -23,7 +23,7 @@ def drain(core: Core, limit: int = 200) -> list[TokenEvent]:
     while core.has_work and limit:
         events += core.step()
         limit -= 1
-    assert core.scheduler.pool.num_used == 0
+    assert core.scheduler.kv.usage().blocks_used == 0
     return events
 
 
@@ -112,7 +112,7 @@ def test_a_step_that_raises_fails_its_sequences_and_the_next_ones_run() -> None:
     assert event.error is not None
     assert event.error.status == 500
     assert "secret" not in event.error.message
-    assert (observer.failed_steps, core.scheduler.pool.num_used) == (1, 0)
+    assert (observer.failed_steps, core.scheduler.kv.usage().blocks_used) == (1, 0)
     broken.append(False)
     core.add(tiny.new_sequence(1, (5, 6), params(max_tokens=2)))
     assert drain(core)[-1].finish is FinishReason.LENGTH
@@ -133,7 +133,7 @@ def test_an_abort_frees_everything_in_every_state() -> None:
     core.abort(99)  # unknown
     drain(core)
     core.abort(2)  # finished: vllm#25067
-    assert core.scheduler.pool.num_free == core.scheduler.pool.num_blocks
+    assert core.scheduler.kv.usage().blocks_used == 0
     assert observer.ends == [
         (3, FinishReason.ABORT),
         (1, FinishReason.ABORT),

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.core import StepFigures
+from engine.errors import RequestError
 from engine.events import FinishReason
 from engine.metrics import Metrics
 from engine.sampling import SamplingParams
+from engine.work import Plan, Work
 from tests.engine import tiny
 
 PAGE = (Path(__file__).parents[2] / "docs" / "engine.md").read_text("utf-8").partition("## Metrics")[2]
@@ -19,7 +22,7 @@ def exposed(metrics: Metrics) -> dict[str, float]:
 
 def test_the_page_names_every_metric() -> None:
     metrics = Metrics()
-    metrics.refused(429)
+    metrics.refused(RequestError(429, "later", reason="queue_full"))
     families = {family.name for family in metrics.registry.collect()}
     missing = {name for name in families if f"_{name.removeprefix('lamina_engine_')}" not in PAGE}
     assert missing == set()
@@ -33,9 +36,11 @@ def test_a_sequence_is_counted_from_arrival_to_end() -> None:
     sequence.first_token_s = 2.0
     metrics.token(sequence, None)
     metrics.token(sequence, 0.25)
-    metrics.finished(sequence, FinishReason.LENGTH)
-    metrics.finished(sequence, FinishReason.ABORT)
-    metrics.stepped(preempted=2, failed=True)
+    metrics.finished(sequence, FinishReason.LENGTH, now_s=5.0)
+    metrics.finished(sequence, FinishReason.ABORT, now_s=6.0)
+    metrics.stepped(StepFigures(0.5, Plan((Work(sequence, 0, 3, 0),), preempted=(sequence, sequence))))
+    metrics.stepped(StepFigures(0.25, Plan((Work(sequence, 3, 1, 3),), decoding=1)))
+    metrics.stepped(StepFigures(0.25, Plan(()), fault="error"))
     found = exposed(metrics)
     expected = {
         "prompt_tokens_total": 3,
@@ -48,7 +53,17 @@ def test_a_sequence_is_counted_from_arrival_to_end() -> None:
         'finished_total{reason="abort"}': 1,
         'finished_total{reason="stop"}': 0,
         "aborted_total": 1,
-        "preemptions_total": 2,
-        "failed_steps_total": 1,
+        "prefill_time_seconds_sum": 1.5,
+        "decode_time_seconds_sum": 3.0,
+        "request_time_seconds_sum": 5.0,
+        'preemptions_total{kind="recompute"}': 2,
+        'preemptions_total{kind="swap"}': 0,
+        'failed_steps_total{fault="error"}': 1,
+        'step_seconds_sum{kind="prefill"}': 0.5,
+        'step_seconds_sum{kind="decode"}': 0.25,
+        'computed_tokens_total{kind="prefill"}': 3,
+        'computed_tokens_total{kind="decode"}': 1,
+        "batch_size_sum": 2,
+        "step_tokens_sum": 4,
     }
     assert {name: found[f"lamina_engine_{name}"] for name in expected} == pytest.approx(expected)

@@ -10,7 +10,7 @@ from engine.core import Core
 from engine.errors import RequestError
 from engine.events import FinishReason, TokenEvent
 from engine.sampling import SamplingParams
-from engine.worker import Generation, Job, Worker
+from engine.worker import Generation, Job, QueueLimits, Worker
 from tests.engine.fakes import CountingObserver, Gate, ScriptedRunner, build_core, script
 
 GREEDY = SamplingParams(max_tokens=20, temperature=0)
@@ -30,7 +30,7 @@ def workers() -> Iterator[list[Worker]]:
 
 
 def start(workers: list[Worker], core: Core, max_open: int = 8) -> Worker:
-    worker = Worker(core, max_open=max_open, max_running=2, clock=time.monotonic)
+    worker = Worker(core, QueueLimits(max_open, max_open), time.monotonic)
     worker.start(asyncio.get_running_loop())
     workers.append(worker)
     return worker
@@ -123,7 +123,7 @@ async def test_broken_bookkeeping_fails_everyone_and_the_loop_goes_on(workers: l
     worker = start(workers, core)
     plan = core.scheduler.plan
 
-    def broken() -> object:
+    def broken(now_s: float) -> object:
         core.scheduler.plan = plan
         raise ZeroDivisionError
 

@@ -14,8 +14,7 @@ from engine.attention.contract import Segment
 from engine.attention.paged import PagedKV
 from engine.config import EngineConfig
 from engine.detokenizer import OutputText
-from engine.kv.block_pool import BlockPool
-from engine.kv.contract import NULL_BLOCK
+from engine.kv.contract import NULL_BLOCK, KvGroup
 from engine.loader import Checkpoint, ModelConfig, open_checkpoint
 from engine.models.contract import StepInput
 from engine.models.read_decoder import read_decoder
@@ -24,6 +23,7 @@ from engine.runner import build_runner as packed_runner
 from engine.sampler import sample
 from engine.sampling import SamplingParams
 from engine.scheduler import Scheduler
+from engine.scheduler.uncached import UncachedBlocks
 from engine.sequence import Sequence
 from engine.tokenizer import byte_alphabet
 
@@ -169,9 +169,22 @@ def write_folder(path: Path, shape: Shape | None = None) -> Path:
 def small_config(**changes: object) -> EngineConfig:
     """Limits small enough for edges to be near: blocks of 4, chunks of 16."""
     base = EngineConfig(
-        block_size=4, kv_tokens=512, max_running=4, max_waiting=8, chunk_tokens=16, step_tokens=32, weights="fp32"
+        block_size=4,
+        kv_tokens=512,
+        max_running=4,
+        max_waiting=8,
+        chunk_tokens=16,
+        step_tokens=32,
+        prefill_tokens=16,
+        long_prefill=16,
+        weights="fp32",
     )
     return replace(base, **changes)
+
+
+def new_kv(config: EngineConfig) -> UncachedBlocks:
+    """The books of an empty pool."""
+    return UncachedBlocks((KvGroup((0,)),), config.num_blocks, config.block_size)
 
 
 def build_runner(folder: Path, config: EngineConfig, **choices: str) -> tuple[Checkpoint, Runner]:
@@ -193,19 +206,19 @@ def generate(
     runner: Runner, config: EngineConfig, sequences: list[Sequence], context: int = 1024
 ) -> list[list[int]]:
     """Run sequences to their length, together, checking the books after each step."""
-    scheduler = Scheduler(config, BlockPool(config.num_blocks, config.block_size), context)
+    scheduler = Scheduler(config, new_kv(config), context)
     for sequence in sequences:
         scheduler.add(sequence)
     while scheduler.has_work:
-        plan = scheduler.plan()
+        plan = scheduler.plan(0.0)
         logits = runner.run(plan)
         sampling = [item.sequence for item in plan.work if item.samples]
-        scheduler.computed(plan)
+        scheduler.computed(plan, 0.0)
         for sequence, token in zip(sampling, sample(logits, sampling), strict=True):
             assert token is not None, "NaN logits"
             sequence.output_ids.append(token.token_id)
             if len(sequence.output_ids) >= sequence.params.max_tokens:
-                scheduler.finish(sequence)
+                scheduler.finish(sequence, 0.0)
         scheduler.check()
     return [sequence.output_ids for sequence in sequences]
 
