@@ -1,7 +1,7 @@
 """The decoder of every family on a GPU: weights in half precision, sums in fp32, few and large kernels.
 
-The same weights and steps as in `engine.models.decoder`, cut so that what lies between two matrix products is one
-kernel, and so that a step of fixed shape can be captured in a CUDA graph: nothing here waits for the device.
+The weights and steps are those of `engine.models.decoder`, cut so that what lies between two matrix products is
+one kernel, and so that a step of fixed shape can be captured in a CUDA graph: nothing here waits for the device.
 
 Legend: R rows of the step, C hidden size, H query heads, K KV heads, D head size, F feed-forward size, V vocabulary.
 """
