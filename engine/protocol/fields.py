@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from engine.errors import RequestError
 
 
@@ -42,6 +44,14 @@ def read_model(body: Any) -> Mapping[str, Any]:
     if not isinstance(model, str) or not model:
         raise RequestError(400, "You must provide a model parameter.", param="model")
     return body
+
+
+def json_text(name: str, value: Any) -> str:
+    """Write a value of a body back as JSON, or refuse it for its depth."""
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError as error:
+        raise bad_field(name, "is nested too deep") from error
 
 
 def read_int(body: Mapping[str, Any], name: str, bounds: Range, default: int) -> int:

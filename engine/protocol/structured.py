@@ -7,7 +7,7 @@ import orjson
 
 from engine.errors import RequestError
 from engine.grammar.contract import GrammarKind, GrammarSpec
-from engine.protocol.fields import bad_field
+from engine.protocol.fields import bad_field, json_text
 
 _OBJECT = '{"type":"object"}'
 _MAX_CHOICES = 1024
@@ -109,4 +109,4 @@ def _schema_text(field: str, value: Any) -> str:
             raise bad_field(field, "must be a JSON schema") from error
     if not isinstance(value, dict | bool):
         raise bad_field(field, "must be a JSON schema")
-    return orjson.dumps(value).decode()
+    return json_text(field, value)

@@ -1,5 +1,6 @@
 """How model families spell a tool call, by table, and the grammar that makes one follow its schema."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,7 @@ import orjson
 from engine.errors import RequestError
 from engine.grammar.contract import GrammarKind, GrammarSpec
 from engine.grammar.schema_bounds import too_hard
+from engine.protocol.fields import json_text
 from engine.protocol.tools import Tool, ToolUse, ToolWishes
 
 _WHITESPACE = r"[\x20\x0A\x0D\x09]{1,16}"
@@ -96,7 +98,7 @@ def _body_rules(spelling: ToolFormat, tools: tuple[Tool, ...]) -> list[str]:
 
 
 def _arguments_schema(tool: Tool) -> str:
-    schema = _bounded(tool.parameters, lenient=not tool.strict)
+    schema = _bounded(tool.field, tool.parameters, lenient=not tool.strict)
     if fault := too_hard(schema):
         message = f"Invalid '{tool.field}': the grammar cannot be enforced: {fault}."
         raise RequestError(400, message, code="invalid_value", param=tool.field)
@@ -111,12 +113,14 @@ def _content_schema(content: GrammarSpec) -> str:
         message = f"Invalid '{content.field}': the grammar cannot be enforced: {fault}."
         raise RequestError(400, message, code="invalid_value", param=content.field)
     schema = orjson.loads(content.source)
-    return _bounded(schema, lenient=not content.strict) if isinstance(schema, dict) else content.source
+    if not isinstance(schema, dict):
+        return content.source
+    return _bounded(content.field, schema, lenient=not content.strict)
 
 
-def _bounded(schema: Any, lenient: bool) -> str:
+def _bounded(field: str, schema: Mapping[str, Any], lenient: bool) -> str:
     options = {"whitespace_pattern": _WHITESPACE, "lenient": lenient}
-    return orjson.dumps({**schema, "x-guidance": options}).decode()
+    return json_text(field, {**schema, "x-guidance": options})
 
 
 def _text(text: str) -> str:

@@ -16,6 +16,7 @@ from tests.engine.grammar.test_grammar import follows
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 FORMAT = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": True}}
+DEEP = json.loads('{"items":' * 300 + "{}" + "}" * 300)
 HERMES, LLAMA = TOOL_FORMATS["hermes"], TOOL_FORMATS["llama3_json"]
 
 
@@ -67,6 +68,7 @@ def test_free_text_has_no_grammar() -> None:
         ({"structured_outputs": {"json": {}, "regex": "a"}}, "structured_outputs"),
         ({"structured_outputs": {"structural_tag": "x"}}, "structured_outputs.structural_tag"),
         ({"guided_json": "{"}, "guided_json"),
+        ({"guided_json": DEEP}, "guided_json"),
         ({"guided_regex": ""}, "guided_regex"),
         ({"guided_choice": []}, "guided_choice"),
         ({"guided_choice": [1]}, "guided_choice"),
@@ -180,8 +182,9 @@ def test_a_free_choice_between_lenient_tools_needs_no_grammar() -> None:
 
 
 def test_a_tool_that_is_too_hard_is_named() -> None:
-    hard = tool("f", {"type": "object", "properties": {"x": {"type": "integer", "multipleOf": 10**6}}})
-    wishes = read_tools({"tools": [tool("g"), hard], "tool_choice": "required"})
-    with pytest.raises(RequestError) as caught:
-        call_grammar(HERMES, wishes, None)
-    assert caught.value.param == "tools[1].function.parameters"
+    hard = {"type": "object", "properties": {"x": {"type": "integer", "multipleOf": 10**6}}}
+    for parameters in (hard, DEEP):
+        wishes = read_tools({"tools": [tool("g"), tool("f", parameters)], "tool_choice": "required"})
+        with pytest.raises(RequestError) as caught:
+            call_grammar(HERMES, wishes, None)
+        assert caught.value.param == "tools[1].function.parameters"
