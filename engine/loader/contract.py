@@ -67,7 +67,8 @@ class ModelConfig:
         sizes = (self.hidden, self.layers, self.heads, self.kv_heads, self.head_dim, self.intermediate, self.vocab)
         if min(*sizes, self.context) < 1 or self.heads % self.kv_heads or self.head_dim % 2:
             raise ModelError(f"the model's shape makes no sense: {self}")
-        if self.windows and (len(self.windows) != self.layers or min(w or 1 for w in self.windows) < 1):
+        narrowest = min((window for window in self.windows if window is not None), default=1)
+        if narrowest < 1 or len(self.windows) not in (0, self.layers):
             raise ModelError(f"the model's windows make no sense: {self}")
         if self.activation not in ACTIVATIONS:
             raise ModelError(f"activation {self.activation!r} is not supported")

@@ -30,7 +30,7 @@ def load_folder(path: Path) -> Checkpoint:
     raw = _read_json(path / "config.json")
     settings = _read_json(path / "tokenizer_config.json", required=False)
     generation = _read_json(path / "generation_config.json", required=False)
-    tokenizer = _tokenizer(path / "tokenizer.json")
+    tokenizer = _tokenizer(path / "tokenizer.json", settings)
     ends = _ids(raw.get("eos_token_id")) | _ids(generation.get("eos_token_id"))
     eos = tokenizer.backend.token_to_id(_token_text(settings.get("eos_token")) or "")
     config = _config(raw)
@@ -105,7 +105,7 @@ def _rope_scaling(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {"rope_scaling": scaling}
 
 
-def _tokenizer(path: Path) -> Tokenizer:
+def _tokenizer(path: Path, settings: Mapping[str, Any]) -> Tokenizer:
     raw = _read_json(path)
     try:
         backend = tokenizers.Tokenizer.from_str(json.dumps(raw))
@@ -117,7 +117,15 @@ def _tokenizer(path: Path) -> Tokenizer:
     decoder = json.dumps(raw.get("decoder"))
     if "ByteLevel" not in decoder and "ByteFallback" not in decoder:
         raise ModelError(f"{path}: its decoder is neither byte-level nor SentencePiece with byte fallback")
-    return Tokenizer(backend, byte_level="ByteLevel" in decoder, specials=specials)
+    bos = _bos_id(backend, settings)
+    return Tokenizer(backend, byte_level="ByteLevel" in decoder, specials=specials, bos_id=bos)
+
+
+def _bos_id(backend: tokenizers.Tokenizer, settings: Mapping[str, Any]) -> int | None:
+    """Find out whether texts begin with a begin token: by the settings, else by what the tokenizer puts there."""
+    bos: int | None = backend.token_to_id(_token_text(settings.get("bos_token")) or "")
+    put_there = backend.encode("", add_special_tokens=True).ids[:1] == [bos]
+    return bos if settings.get("add_bos_token", put_there) else None
 
 
 def _weights(path: Path, gain_offset: float) -> Weights:

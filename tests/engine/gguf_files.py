@@ -30,7 +30,9 @@ _GEMMA_NAMES = {
 _TOP_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 
 
-def write_gguf(path: Path, shape: tiny.Shape, kind: gguf.GGMLQuantizationType | None = None) -> Path:
+def write_gguf(
+    path: Path, shape: tiny.Shape, kind: gguf.GGMLQuantizationType | None = None, *, eos_id: int = tiny.EOS_ID
+) -> Path:
     """Write a tiny model; matrices quantised where a kind is given."""
     backend = tiny.byte_level_tokenizer()
     tokens = [backend.id_to_token(token_id) for token_id in range(backend.get_vocab_size())]
@@ -41,7 +43,7 @@ def write_gguf(path: Path, shape: tiny.Shape, kind: gguf.GGMLQuantizationType | 
     writer.add_token_list(tokens)
     writer.add_token_types([3] * len(tiny.SPECIALS) + [1] * (len(tokens) - len(tiny.SPECIALS)))
     writer.add_token_merges([" ".join(pair) for pair in tiny._MERGES])
-    writer.add_eos_token_id(tiny.EOS_ID)
+    writer.add_eos_token_id(eos_id)
     writer.add_chat_template(tiny.TEMPLATE)
     for name, weight in tiny.random_weights(shape, len(tokens)).items():
         values = _as_converted(name, weight, shape).numpy()

@@ -116,7 +116,7 @@ def test_a_row_has_the_same_bits_in_any_company(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_positions_before_write_from_are_read_and_not_written(backend: str) -> None:
-    """Research 3: on a full hit the last token is computed again and written nowhere shared."""
+    """Transformers PR#42094, Rapid-MLX#1124: after a full hit the last token is computed, but stored only once."""
     attention, kv = make(4, 4, backend=backend)
     story = stories(4, 4)[3]
     whole = [(story, 0, 40)]

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import gguf
 import pytest
+import tokenizers
 import torch
+from safetensors.torch import load_file, save_file
+from tokenizers import processors
 
 from engine.errors import ModelError
 from engine.loader import open_checkpoint
@@ -14,7 +17,7 @@ from engine.loader.gguf_file import GgufFile
 from engine.models import MODELS
 from engine.packaged import SHA256, packaged_model, verify
 from tests.engine import tiny
-from tests.engine.gguf_files import write_gguf
+from tests.engine.gguf_files import finish, write_gguf
 
 
 @pytest.mark.parametrize("family", MODELS)
@@ -39,6 +42,52 @@ def test_a_gguf_file_and_a_folder_are_the_same_model(tmp_path: Path, family: str
     assert folder.template is not None
     assert file.template is not None
     assert folder.template.render(messages) == file.template.render(messages)
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"), [("llama", "Q4_0"), ("qwen2", "Q4_1"), ("qwen3", "Q5_0"), ("gemma3", "Q8_0")]
+)
+def test_quantised_weights_give_the_logits_of_what_they_stand_for(tmp_path: Path, family: str, kind: str) -> None:
+    """sglang#38363: the embedding, which is the head too, is quantised with the rest."""
+    number = gguf.GGMLQuantizationType[kind]
+    shape = tiny.Shape(family=family, hidden=64, intermediate=96, layers=7 if family == "gemma3" else 2)
+    folder, config = tiny.write_folder(tmp_path / "folder", shape), tiny.small_config()
+    weights = load_file(folder / "model.safetensors")
+    coarse = {
+        name: torch.from_numpy(gguf.quants.dequantize(gguf.quants.quantize(weight.numpy(), number), number))
+        if weight.ndim > 1
+        else weight
+        for name, weight in weights.items()
+    }
+    save_file(coarse, folder / "model.safetensors", metadata={"format": "pt"})
+    ids = list(range(3, 53))
+    checkpoint, runner = tiny.build_runner(write_gguf(tmp_path / "model.gguf", shape, number), config)
+    assert checkpoint.config.hidden == 64
+    expected = tiny.engine_logits(tiny.build_runner(folder, config)[1], config, ids)
+    torch.testing.assert_close(tiny.engine_logits(runner, config, ids), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_mixtures_of_experts_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "moe.gguf"
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_expert_count(8)
+    finish(writer)
+    with pytest.raises(ModelError, match="mixtures of experts are not supported"):
+        open_checkpoint(path)
+
+
+@pytest.mark.parametrize("architecture", ["qwen3moe", "mamba", "gemma2"])
+def test_another_architecture_is_refused_by_name(tmp_path: Path, architecture: str) -> None:
+    path = tmp_path / "other.gguf"
+    finish(gguf.GGUFWriter(path, architecture))
+    with pytest.raises(ModelError, match=f"'{architecture}' is not supported; known: .*gemma3"):
+        open_checkpoint(path)
+
+
+def test_the_token_that_ends_a_turn_is_found_by_name(tmp_path: Path) -> None:
+    """Files made for chat often name the end of text only."""
+    path = write_gguf(tmp_path / "model.gguf", tiny.Shape(), eos_id=0)
+    assert open_checkpoint(path).eos_ids == {0, tiny.EOS_ID}
 
 
 def test_metadata_equals_what_the_package_reads(tmp_path: Path) -> None:
@@ -77,6 +126,8 @@ def edit(folder: Path, name: str, **changes: object) -> None:
     [
         ({"architectures": ["MambaForCausalLM"]}, "MambaForCausalLM"),
         ({"architectures": []}, "None"),
+        ({"architectures": ["Qwen3MoeForCausalLM"]}, "'Qwen3MoeForCausalLM' is not supported; known"),
+        ({"use_sliding_window": True}, "sliding windows"),
         ({"hidden_act": "gelu"}, "gelu"),
         ({"rope_scaling": {"rope_type": "yarn"}}, "yarn"),
         ({"num_key_value_heads": 3}, "makes no sense"),
@@ -117,6 +168,19 @@ def test_templates_and_end_tokens_come_from_every_place_they_may_be(tmp_path: Pa
     assert named.render([{"role": "user", "content": "x"}]) == "NAMED"
     edit(folder, "tokenizer_config.json", chat_template=None)
     assert open_checkpoint(folder).template is None
+
+
+def test_a_folder_says_whether_texts_begin_with_a_begin_token(tmp_path: Path) -> None:
+    folder = tiny.write_folder(tmp_path)
+    assert open_checkpoint(folder).tokenizer.bos_id is None
+    edit(folder, "tokenizer_config.json", add_bos_token=True)
+    assert open_checkpoint(folder).tokenizer.encode_whole("a")[0] == 1
+    (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<|im_start|>"}))
+    backend = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    backend.post_processor = processors.TemplateProcessing("<|im_start|> $A", special_tokens=[("<|im_start|>", 1)])
+    backend.save(str(folder / "tokenizer.json"))
+    tokenizer = open_checkpoint(folder).tokenizer
+    assert (tokenizer.bos_id, tokenizer.encode("a")[0] == 1) == (1, False)
 
 
 def test_no_model_at_all() -> None:
