@@ -10,6 +10,7 @@ from engine.config import EngineConfig, EngineSpec
 from engine.core import Core, CoreParts, Observer, StepRunner
 from engine.errors import ModelError
 from engine.grammar.llguidance_grammar import LlguidanceCompiler
+from engine.kv.contract import KvGroup
 from engine.kv.kv_cache import KvCache
 from engine.loader import Checkpoint, open_checkpoint
 from engine.metrics import Metrics
@@ -50,7 +51,7 @@ def load(spec: EngineSpec) -> Loaded:
     checkpoint = open_checkpoint(spec.model)
     config = spec.config
     groups = checkpoint.config.kv_groups
-    kv = UncachedBlocks(groups, config.num_blocks, config.block_size)
+    kv = new_kv(config, groups)
     runner_spec = RunnerSpec(config.weights, kv.num_blocks, config.block_size)
     try:
         weights = read_decoder(checkpoint.config, checkpoint.weights)
@@ -59,6 +60,11 @@ def load(spec: EngineSpec) -> Loaded:
         reason = str(error).partition("\n")[0]
         raise ModelError(f"{spec.model} does not fit this machine as {config.weights}: {reason}") from error
     return Loaded(config, checkpoint, runner, kv)
+
+
+def new_kv(config: EngineConfig, groups: tuple[KvGroup, ...] = (KvGroup((0,)),)) -> KvCache:
+    """Make the books of an empty pool."""
+    return UncachedBlocks(groups, config.num_blocks, config.block_size)
 
 
 def build_core(loaded: Loaded, observer: Observer) -> Core:

@@ -6,9 +6,11 @@ from engine.kv.contract import Transfers
 from engine.sequence import Sequence
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Work:
     """Tokens [start, start + count) of one sequence, to be computed in this step.
+
+    Never changed once it is made; not frozen, as a step makes hundreds and frozen ones cost ten times as much.
 
     Attributes:
         write_from: keys and values are stored from this position on; those before it are in shared blocks already.
@@ -23,7 +25,8 @@ class Work:
     def samples(self) -> bool:
         """Whether the next token is chosen: the step ends at the last known token, and an answer is wanted."""
         sequence = self.sequence
-        return self.start + self.count == sequence.num_tokens and sequence.params.max_tokens > 0
+        known = len(sequence.prompt_ids) + len(sequence.output_ids)
+        return self.start + self.count == known and sequence.params.max_tokens > 0
 
 
 @dataclass(frozen=True, slots=True)

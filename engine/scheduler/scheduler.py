@@ -10,6 +10,7 @@ A sequence gives its blocks back exactly once, in whatever state it is: `finish`
 out of the running set.
 """
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -45,6 +46,7 @@ class Scheduler:
         self.max_tokens = _longest(kv, max_context)
         self.waiting = WaitingQueue()
         self.running: list[Sequence] = []
+        self._following = 0
         self._cuts = Cuts(None if any_chunks else config.chunk_tokens, config.long_prefill)
         self._ageing = Ageing(config.ageing_s)
         self._shares = FairShare(config.long_prefill, _MAX_DEBT_STEPS * config.step_tokens)
@@ -57,8 +59,7 @@ class Scheduler:
     @property
     def num_waiting(self) -> int:
         """Sequences that do not run yet, those included that follow another."""
-        following = sum(len(one.siblings) for one in self.running)
-        return following + sum(1 + len(one.siblings) for one in self.waiting)
+        return len(self.waiting) + self._following
 
     def add(self, sequence: Sequence) -> None:
         """Queue a sequence, and with it the siblings that follow it.
@@ -73,6 +74,7 @@ class Scheduler:
                 one.cache = replace(one.cache, read=False)
         for follower in sequence.siblings:
             follower.status, follower.leader = Status.FOLLOWING, sequence
+        self._following += len(sequence.siblings)
         self.waiting.add(sequence)
 
     def plan(self, now_s: float) -> Plan:
@@ -80,27 +82,17 @@ class Scheduler:
 
         Side effects: may start and preempt; block tables cover every token of the plan when it returns.
         """
-        preempted = self._secure(now_s)
-        work: list[Work] = []
-        partial: list[Sequence] = []
-        used: dict[str, int] = {}
-        for sequence in self.running:
-            start = sequence.num_computed
-            if sequence.num_tokens == start + 1:
-                work.append(Work(sequence, start, 1, max(start, sequence.write_from)))
-                used[sequence.cache.salt] = used.get(sequence.cache.salt, 0) + 1
-            else:
-                partial.append(sequence)
+        decoding, partial, preempted = self._secure(now_s)
+        work = [Work(one, one.num_computed, 1, max(one.num_computed, one.write_from)) for one in decoding]
+        used = Counter([one.cache.salt for one in decoding])
         for tenant, tokens in used.items():
             self._shares.charge(tenant, tokens)
         filling = self._fill(partial, bool(work), not preempted, now_s)
-        decoding = len(work)
-        for sequence, count in filling.counts.items():
-            start = sequence.num_computed
-            work.append(Work(sequence, start, count, max(start, sequence.write_from)))
-        self._shares.forget({*used, *(one.tenant for one in self.running), *self.waiting.tenants})
+        for one, count in filling.counts.items():
+            work.append(Work(one, one.num_computed, count, max(one.num_computed, one.write_from)))
+        self._shares.forget({*used, *(one.tenant for one in partial), *self.waiting.tenants})
         transfers = self.kv.take_transfers()
-        return Plan(tuple(work), decoding, tuple(filling.started), tuple(preempted), transfers)
+        return Plan(tuple(work), len(decoding), tuple(filling.started), tuple(preempted), transfers)
 
     def joining(self, plan: Plan) -> dict[Sequence, list[Sequence]]:
         """The followers that find a place beside their leader once its prompt is computed, by leader."""
@@ -134,6 +126,7 @@ class Scheduler:
     def fork(self, leader: Sequence, joining: Collection[Sequence]) -> None:
         """Let a computed prompt's followers go their own ways: those that join run now, the others queue."""
         followers, leader.siblings = leader.siblings, []
+        self._following -= len(followers)
         for follower in followers:
             follower.leader = None
             follower.prefix = leader.prefix
@@ -159,6 +152,7 @@ class Scheduler:
         if sequence.leader is not None:
             sequence.leader.siblings.remove(sequence)
             sequence.leader = None
+            self._following -= 1
         elif sequence.siblings:
             self._hand_over(sequence)
         if sequence.status is Status.RUNNING:
@@ -185,7 +179,10 @@ class Scheduler:
                 raise AssertionError(f"sequence {one.seq_id} has computed tokens without a block")
         if any(one.status is not Status.WAITING or any(one.tables) for one in self.waiting):
             raise AssertionError("a waiting sequence holds blocks or is in another state")
-        for one in (*self.running, *self.waiting):
+        leaders = [one for one in (*self.running, *self.waiting) if one.siblings]
+        if self._following != sum(len(one.siblings) for one in leaders):
+            raise AssertionError("the number of followers is wrong")
+        for one in leaders:
             if any(other.leader is not one or other.status is not Status.FOLLOWING for other in one.siblings):
                 raise AssertionError(f"a follower of sequence {one.seq_id} does not know it")
         if len(self.running) > self.config.max_running or len(set(self.running)) < len(self.running):
@@ -213,26 +210,40 @@ class Scheduler:
             filling.run(lines)
         return filling
 
-    def _secure(self, now_s: float) -> list[Sequence]:
-        """Give every running sequence blocks for its next piece, taking them from the worst-ranked ones."""
+    def _secure(self, now_s: float) -> tuple[list[Sequence], list[Sequence], list[Sequence]]:
+        """Give every running sequence blocks for its next piece, taking them from the worst-ranked ones.
+
+        Returns:
+            The sequences that decode, those whose prompt is partly computed, and those that were preempted.
+        """
+        decoding: list[Sequence] = []
+        partial: list[Sequence] = []
         preempted: list[Sequence] = []
         for sequence in tuple(self.running):
             if sequence.status is not Status.RUNNING:
                 continue
-            upto = sequence.num_tokens
-            if upto > sequence.num_computed + 1:
-                upto = sequence.num_computed + self._cuts.next_count(sequence, sequence.num_computed)
-            if upto <= sequence.covered:
-                continue
-            while not self.kv.grow(sequence, upto):
-                victim = self._worst(now_s)
-                self._preempt(victim, now_s)
-                preempted.append(victim)
-                if victim is sequence:
-                    break
+            start = sequence.num_computed
+            upto = len(sequence.prompt_ids) + len(sequence.output_ids)
+            if upto == start + 1:
+                decoding.append(sequence)
             else:
-                sequence.covered = len(sequence.tables[0]) * self.kv.block_size
-        return preempted
+                partial.append(sequence)
+                upto = start + self._cuts.next_count(sequence, start)
+            if upto > sequence.covered:
+                self._make_room(sequence, upto, preempted, now_s)
+        if preempted:
+            decoding = [one for one in decoding if one.status is Status.RUNNING]
+            partial = [one for one in partial if one.status is Status.RUNNING]
+        return decoding, partial, preempted
+
+    def _make_room(self, sequence: Sequence, upto: int, preempted: list[Sequence], now_s: float) -> None:
+        while not self.kv.grow(sequence, upto):
+            victim = self._worst(now_s)
+            self._preempt(victim, now_s)
+            preempted.append(victim)
+            if victim is sequence:
+                return
+        sequence.covered = len(sequence.tables[0]) * self.kv.block_size
 
     def _worst(self, now_s: float) -> Sequence:
         best = min(one.priority for one in self.running)
@@ -269,6 +280,7 @@ class Scheduler:
 
     def _hand_over(self, leader: Sequence) -> None:
         """Put the first follower where its leader is, with the others behind it."""
+        self._following -= 1
         heir, *others = leader.siblings
         leader.siblings, heir.siblings, heir.leader = [], others, None
         for other in others:

@@ -87,6 +87,10 @@ class UncachedBlocks(KvCache):
         copies, self._copies = tuple(self._copies), []
         return Transfers(copies=copies)
 
+    def purge(self, salt: str) -> int:  # noqa: ARG002
+        """Nothing is cached."""
+        return 0
+
     def usage(self) -> KvUsage:
         """Used and free."""
         return KvUsage(self._pool.num_blocks, self._pool.num_used, 0, self._pool.num_free, 0, 0.0)

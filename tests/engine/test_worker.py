@@ -3,12 +3,14 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from engine.core import Core
 from engine.errors import RequestError
 from engine.events import FinishReason, TokenEvent
+from engine.kv.wishes import CacheWishes
 from engine.sampling import SamplingParams
 from engine.worker import Generation, Job, QueueLimits, Worker
 from tests.engine.fakes import CountingObserver, Gate, ScriptedRunner, build_core, script
@@ -29,8 +31,8 @@ def workers() -> Iterator[list[Worker]]:
         assert not worker.alive
 
 
-def start(workers: list[Worker], core: Core, max_open: int = 8) -> Worker:
-    worker = Worker(core, QueueLimits(max_open, max_open), time.monotonic)
+def start(workers: list[Worker], core: Core, max_open: int = 8, per_tenant: int = 8) -> Worker:
+    worker = Worker(core, QueueLimits(max_open, per_tenant), time.monotonic)
     worker.start(asyncio.get_running_loop())
     workers.append(worker)
     return worker
@@ -91,6 +93,32 @@ async def test_a_full_queue_is_429_with_a_time_to_wait(workers: list[Worker]) ->
     await collect(first)
     await collect(second)
     await collect(worker.submit(job(n=3)))
+
+
+async def test_one_tenant_cannot_fill_the_queue(workers: list[Worker]) -> None:
+    gate = Gate()
+    worker = start(workers, build_core(ScriptedRunner(300, before=gate)), max_open=6, per_tenant=4)
+    first = worker.submit(replace(job(n=4), cache=CacheWishes("greedy")))
+    with pytest.raises(RequestError) as caught:
+        worker.submit(replace(job(), cache=CacheWishes("greedy")))
+    assert (caught.value.status, caught.value.reason) == (429, "tenant_queue_full")
+    second = worker.submit(replace(job(n=2), cache=CacheWishes("modest")))
+    with pytest.raises(RequestError) as caught:
+        worker.submit(replace(job(), cache=CacheWishes("third")))
+    assert caught.value.reason == "queue_full"
+    gate.opened.set()
+    await collect(first)
+    await collect(second)
+    await collect(worker.submit(replace(job(n=4), cache=CacheWishes("greedy"))))
+
+
+async def test_answers_to_one_prompt_are_computed_once(workers: list[Worker]) -> None:
+    computed: list[int] = []
+    runner = ScriptedRunner(300, script("ab"), before=lambda work: computed.extend(item.count for item in work))
+    worker = start(workers, build_core(runner))
+    events = await collect(worker.submit(job(n=3)))
+    assert sum(event.finish is FinishReason.STOP for event in events) == 3
+    assert computed == [3] + [1] * 6
 
 
 async def test_an_abort_acts_within_one_step_in_every_state(workers: list[Worker]) -> None:

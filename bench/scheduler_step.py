@@ -1,0 +1,85 @@
+"""What a scheduler step costs: `python -m bench.scheduler_step --json`.
+
+Many sequences decode over a full queue of several tenants; there is no model. One step is planning, noting what
+was computed, and the end of a sequence now and then, whose place another one takes. The target is 1 ms at 256
+running.
+"""
+
+import argparse
+import json
+import statistics
+import time
+
+from engine.config import EngineConfig
+from engine.detokenizer import OutputText
+from engine.kv.wishes import CacheWishes
+from engine.sampling import SamplingParams
+from engine.scheduler import Scheduler
+from engine.sequence import Sequence
+from engine.wiring import new_kv
+
+_PROMPT = 100
+_ANSWER = 64
+_TENANTS = 8
+_WARM_STEPS = 200
+
+
+def measure(running: int, steps: int) -> dict[str, float | int]:
+    """Time steps; milliseconds."""
+    config = EngineConfig(
+        max_running=running, max_waiting=running, kv_tokens=running * 2 * (_PROMPT + _ANSWER), prefill_tokens=512
+    )
+    scheduler = Scheduler(config, new_kv(config), 4096, any_chunks=True)
+    next_id, plans, wholes, sizes = 0, [], [], []
+    for step in range(_WARM_STEPS + steps):
+        while scheduler.num_waiting < running:
+            scheduler.add(_sequence(next_id))
+            next_id += 1
+        began = time.perf_counter()
+        plan = scheduler.plan(float(step))
+        planned = time.perf_counter()
+        scheduler.computed(plan, float(step))
+        for item in plan.work:
+            if item.samples:
+                item.sequence.output_ids.append(7)
+                if len(item.sequence.output_ids) >= item.sequence.params.max_tokens:
+                    scheduler.finish(item.sequence, float(step))
+        ended = time.perf_counter()
+        if step >= _WARM_STEPS:
+            plans.append(1e3 * (planned - began))
+            wholes.append(1e3 * (ended - began))
+            sizes.append(len(plan.work))
+    return {
+        "running": running,
+        "sequences_in_a_step": round(statistics.mean(sizes)),
+        "plan_ms_median": round(statistics.median(plans), 3),
+        "step_ms_min": round(min(wholes), 3),
+        "step_ms_median": round(statistics.median(wholes), 3),
+        "step_ms_p99": round(statistics.quantiles(wholes, n=100)[98], 3),
+    }
+
+
+def _sequence(seq_id: int) -> Sequence:
+    prompt = tuple((seq_id * 7919 + position) % 32768 for position in range(_PROMPT))
+    params = SamplingParams(max_tokens=_ANSWER - seq_id % 16, temperature=0)
+    wishes = CacheWishes(salt=f"tenant {seq_id % _TENANTS}")
+    return Sequence(seq_id, 0, prompt, params, 0, OutputText(), 0.0, cache=wishes)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--running", type=int, nargs="+", default=[16, 64, 256])
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+    options = parser.parse_args()
+    found = [measure(running, options.steps) for running in options.running]
+    if options.json:
+        print(json.dumps({"scheduler_step": found}))
+        return
+    for row in found:
+        print("  ".join(f"{name} {value}" for name, value in row.items()))
+
+
+if __name__ == "__main__":
+    main()
