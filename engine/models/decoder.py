@@ -58,6 +58,8 @@ class Decoder:
     def build(cls, config: ModelConfig, weights: DecoderWeights, linear: str) -> Self:
         """Pack the weights as the format named `linear` wants them, several layers at a time."""
         pack = partial(_layer, config, LINEARS[linear])
+        # The head is by far the largest matrix; while it is dense, nothing else should be.
+        head = LINEARS[linear](weights.head.dense(), None)
         # Reading and packing leave the interpreter alone.
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:
             layers = tuple(pool.map(pack, weights.layers, weights.rotary))
@@ -66,7 +68,7 @@ class Decoder:
             embedding=Embedding(weights.embedding),
             layers=layers,
             norm=weights.norm,
-            head=LINEARS[linear](weights.head.dense(), None),
+            head=head,
         )
 
     def forward(self, step: StepInput) -> torch.Tensor:
