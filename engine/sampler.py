@@ -3,7 +3,8 @@
 Order: what `engine.logit_edits` changes (grammar, bias, penalties), then temperature, top-k, top-p, min-p and the
 draw as `engine.draw` defines them. Log-probabilities come from the raw logits. Randomness is counter-based:
 the draw at output position p of sample s is a hash of (seed, s, p), so it depends neither on batch mates nor on
-preemption, and a greedy row draws nothing. Each row is computed alone, in numpy, so its company cannot matter.
+preemption, and a greedy row draws nothing. On a CPU each row is computed alone, in numpy, so its company cannot
+matter; on a device `engine.draw_batch` draws for all plain rows at once.
 """
 
 from collections.abc import Sequence as Rows
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 
 from engine.draw import Row, choose, nearest_ids, uniform
+from engine.draw_batch import choose_many
 from engine.logit_edits import edited, edits
 from engine.sampling import SamplingParams
 from engine.sequence import Sequence
@@ -55,7 +57,8 @@ def sample(
         One entry per sequence; None where the row holds NaN or no finite maximum, so that nothing can be chosen.
     """
     greedy, best = _best(logits)
-    busy = [index for index, sequence in enumerate(sequences) if _needs_row(sequence)]
+    drawn = _drawn_together(logits, sequences, best) if logits.is_cuda else {}
+    busy = [index for index, one in enumerate(sequences) if _needs_row(one) and index not in drawn]
     rows = dict(zip(busy, _on_host(logits, busy), strict=True)) if busy else {}
     chosen: list[Sampled | None] = []
     for index, sequence in enumerate(sequences):
@@ -64,8 +67,28 @@ def sample(
         elif index in rows:
             chosen.append(_from_row(rows[index], sequence, eos_ids))
         else:
-            chosen.append(Sampled(greedy[index]))
+            chosen.append(Sampled(drawn.get(index, greedy[index])))
     return chosen
+
+
+def _drawn_together(logits: torch.Tensor, sequences: Rows[Sequence], best: list[float]) -> dict[int, int]:
+    """Draw on the device for the rows that are only drawn from; those it leaves open are left out."""
+    plain = [
+        index
+        for index, one in enumerate(sequences)
+        if np.isfinite(best[index])
+        and not (one.params.greedy or edits(one) or one.params.top_logprobs is not None)
+    ]
+    if not plain:
+        return {}
+    rows = logits if len(plain) == len(logits) else logits[torch.tensor(plain, device=logits.device)]
+    draws = [_draw(sequences[index]) for index in plain]
+    tokens = choose_many(rows, [sequences[index].params for index in plain], draws)
+    return {index: token for index, token in zip(plain, tokens, strict=True) if token is not None}
+
+
+def _draw(sequence: Sequence) -> float:
+    return uniform(sequence.seed, sequence.sample_index, len(sequence.output_ids))
 
 
 def _best(logits: torch.Tensor) -> tuple[list[int], list[float]]:
@@ -95,8 +118,7 @@ def _from_row(raw: Row, sequence: Sequence, eos_ids: frozenset[int]) -> Sampled 
     if not np.isfinite(row[token_id]):
         return None
     if not params.greedy:
-        draw = uniform(sequence.seed, sequence.sample_index, len(sequence.output_ids))
-        token_id = choose(row, params, draw)
+        token_id = choose(row, params, _draw(sequence))
     return _report(raw, token_id, params)
 
 

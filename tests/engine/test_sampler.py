@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from engine import sampler
 from engine.sampler import sample
 from engine.sampling import SamplingParams
 from tests.engine import tiny
@@ -149,3 +150,26 @@ def test_unusable_logits_fail_their_row_alone(bad: float) -> None:
     params = SamplingParams(max_tokens=1, temperature=0)
     found = sample(logits, [tiny.new_sequence(row, (1,), params) for row in range(3)])
     assert [None if one is None else one.token_id for one in found] == [0, None, 0]
+
+
+def test_what_a_device_draws_for_all_rows_is_what_each_row_alone_gives() -> None:
+    """Greedy, edited, reported and unusable rows stay out."""
+    logits = torch.randn(6, 400, generator=torch.Generator().manual_seed(4)) * 4
+    logits[5, 7] = math.nan
+    wishes = [
+        {"temperature": 0},
+        {"temperature": 0.7, "top_p": 0.9},
+        {"temperature": 0.7, "top_logprobs": 1},
+        {"temperature": 0.7, "logit_bias": ((1, 1.0),)},
+        {"temperature": 1.0, "top_k": 5},
+        {},
+    ]
+    sequences = [
+        tiny.new_sequence(row, (1,), SamplingParams(max_tokens=1, seed=row, **one))
+        for row, one in enumerate(wishes)
+    ]
+    best = logits.amax(-1).tolist()
+    drawn = sampler._drawn_together(logits, sequences, best)
+    alone = sample(logits, sequences)
+    assert set(drawn) == {1, 4}
+    assert {row: one.token_id for row in drawn if (one := alone[row])} == drawn
