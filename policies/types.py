@@ -94,3 +94,10 @@ def token_counts(usage: Json | None) -> tuple[int, int]:
         return 0, 0
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
     return max(0, prompt if type(prompt) is int else 0), max(0, completion if type(completion) is int else 0)
+
+
+def cached_tokens(usage: Json | None) -> int:
+    """Prompt tokens that a model's server had in its own cache; 0 where the usage is silent."""
+    details = (usage or {}).get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    return max(0, cached) if type(cached) is int else 0

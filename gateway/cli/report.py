@@ -45,8 +45,9 @@ def _shown(found: Report) -> Group:
     for layer in found.layers:
         layers.add_row(*_row(layer))
     model = (
-        f"The model processed {found.model_prompt_tokens} prompt and {found.model_completion_tokens} completion "
-        f"tokens. {found.stored} answers were stored."
+        f"The model processed {found.model_prompt_tokens} prompt tokens, {found.prompt_cached_tokens} of them "
+        f"from a prompt cache, and {found.model_completion_tokens} completion tokens. {found.stored} answers were "
+        "stored."
     )
     rest = [model, _sentence("Not stored", found.refused_writes), _sentence("Faults", found.faults)]
     return Group(layers, *[line for line in rest if line])

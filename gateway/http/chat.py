@@ -19,7 +19,7 @@ from gateway.telemetry.logs import RequestLog
 from gateway.telemetry.metrics import Metrics
 from policies.controls import ControlError, read_controls
 from policies.strict_json import StrictJsonError, loads
-from policies.types import Json, token_counts
+from policies.types import Json, cached_tokens, token_counts
 
 
 class ChatSurface:
@@ -119,8 +119,11 @@ class ChatSurface:
         metrics = self._metrics
         metrics.request(trace.route, trace.status, trace.source, latency_s, stream=trace.stream)
         prompt, completion = token_counts(trace.usage)
+        cached = cached_tokens(trace.usage) if trace.source == "model" else 0
         if trace.usage is not None:
             metrics.tokens(trace.source, trace.model, prompt, completion)
+        if cached:
+            metrics.prompt_cached(cached)
         if trace.ttft_s is not None:
             metrics.first_byte(trace.source, trace.ttft_s)
         ttft_s = trace.ttft_s
@@ -139,6 +142,7 @@ class ChatSurface:
                 "latency_ms": round(latency_s * 1000, 3),
                 "ttft_ms": None if ttft_s is None else round(ttft_s * 1000, 3),
                 "prompt_tokens": prompt,
+                "cached_tokens": cached,
                 "completion_tokens": completion,
             }
         )

@@ -18,6 +18,7 @@ FIELDS: frozenset[str] = frozenset(
     {
         "age_s",
         "cache",
+        "cached_tokens",
         "code",
         "completion_tokens",
         "count",

@@ -135,6 +135,10 @@ class Metrics:
             self._add(self._saved, source, "prompt", amount=prompt)
             self._add(self._saved, source, "completion", amount=completion)
 
+    def prompt_cached(self, prompt: int) -> None:
+        """Prompt tokens that a model's server had in its own cache: the model was asked, but not for these."""
+        self._add(self._saved, "prompt", "prompt", amount=prompt)
+
     def would_save(self, layer: str, prompt: int, completion: int) -> None:
         """An observed layer had an answer that it was not allowed to serve."""
         self._add(self._would, layer, "prompt", amount=prompt)

@@ -43,11 +43,17 @@ class LayerReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The whole gateway since it started; `refused_writes` by reason."""
+    """The whole gateway since it started.
+
+    Attributes:
+        prompt_cached_tokens: of the model's prompt tokens, those that its server had in a cache of its own.
+        refused_writes: by reason.
+    """
 
     requests: int
     layers: tuple[LayerReport, ...]
     model_prompt_tokens: int
+    prompt_cached_tokens: int
     model_completion_tokens: int
     stored: int
     refused_writes: dict[str, int]
@@ -83,6 +89,7 @@ def read_report(text: str) -> Report:
         requests=_sum(samples["lamina_requests_total"]),
         layers=tuple(_layer(layer, samples) for layer in layers),
         model_prompt_tokens=_sum(tokens, source="model", kind="prompt"),
+        prompt_cached_tokens=_sum(samples["lamina_tokens_saved_total"], layer="prompt"),
         model_completion_tokens=_sum(tokens, source="model", kind="completion"),
         stored=_sum(writes, result="stored"),
         refused_writes=_by(writes, "reason", result="refused"),

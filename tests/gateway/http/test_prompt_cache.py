@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import httpx2
 import openai
 import pytest
 
 from gateway.settings import ModelSettings, ProviderSettings
+from gateway.telemetry.report import read_report
 from tests.gateway.stand import KEY, Stand, running, settings_for
 from tests.servers.redis import RedisServer
 from tests.upstream import Script, Upstream
@@ -155,3 +157,16 @@ async def test_why_a_prefix_missed_is_told_live_and_not_of_a_replay(
     assert replay["cached_tokens"] == 16
     assert "miss" not in replay
     assert [raw.headers.get("x-lamina-prefix-miss") for raw in raws] == ["differs; at=17", None]
+
+
+async def test_what_the_engine_had_cached_counts_as_saved_once(it: Stand, clients: Clients, prompt: str) -> None:
+    usage = {"prompt_tokens": 90, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 64}}
+    it.upstream.default = Script(usage=usage)
+    chat = await clients.caching()
+    messages: Any = [{"role": "user", "content": prompt}]
+    for _ in range(2):
+        await chat.chat.completions.create(model="m", messages=messages)
+    async with httpx2.AsyncClient() as http:
+        found = read_report((await http.get(f"{it.url}/metrics")).text)
+    assert (found.model_prompt_tokens, found.prompt_cached_tokens) == (90, 64)
+    assert found.layers[0].saved_prompt_tokens == 90, "the replay saved its whole prompt in the exact layer"
