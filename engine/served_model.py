@@ -11,7 +11,7 @@ from engine.grammar.contract import GrammarCompiler, GrammarSpec
 from engine.kv.wishes import Breakpoint, CacheWishes
 from engine.protocol.chat_request import ChatCall
 from engine.protocol.completion_request import DEFAULT_MAX_TOKENS, CompletionCall, Prompt
-from engine.protocol.prompt_cache import Where
+from engine.protocol.prompt_cache import NO_WISHES, Where
 from engine.protocol.token_calls import TokenizeCall
 from engine.protocol.tool_formats import ToolFormat, call_grammar, find_format
 from engine.sampling import PLAIN_SAMPLING, SamplingDefaults, SamplingParams
@@ -96,11 +96,12 @@ class ServedModel:
         spec = self._answer_grammar(call)
         text = self.template.render(call.messages, [tool.shown for tool in call.tools.offered])
         self._require_short(text, call.max_tokens)
+        if call.prompt_cache == NO_WISHES:
+            return self._bounded(self.tokenizer.encode(text), call, self.default_max_tokens, spec)
         prompt_ids, ends = self.tokenizer.encode_with_ends(text)
         job = self._bounded(prompt_ids, call, self.default_max_tokens, spec)
-        return replace(
-            job, cache=replace(job.cache, breakpoints=self._breakpoints(call, self.template, text, ends))
-        )
+        kept = self._breakpoints(call, self.template, text, ends)
+        return replace(job, cache=replace(job.cache, breakpoints=kept))
 
     def _breakpoints(
         self, call: ChatCall, template: ChatTemplate, text: str, ends: Sequence[int]
