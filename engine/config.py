@@ -1,6 +1,6 @@
 """What the engine is told at its start, as frozen values; knows nothing of torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.errors import EngineError
@@ -8,6 +8,15 @@ from engine.sampling import PLAIN_SAMPLING, SamplingDefaults
 
 WEIGHT_FORMATS = ("fp16", "fp32")
 """The names in `engine.kernels.LINEARS`."""
+
+KV_DTYPES = ("fp32", "fp16", "bf16", "int8", "fp8")
+"""The names in `engine.attention.paged.KV_FORMATS`."""
+
+RUNNERS = ("auto", "native", "torch")
+"""What `engine.runners` can make; `auto` is the fastest that works here."""
+
+RETENTION = ("lru",)
+"""The names in `engine.kv.retention.RETENTION`."""
 
 _LAST_PORT = 65535
 _MAX_TEMPERATURE = 2
@@ -20,6 +29,8 @@ class EngineConfig:
     Attributes:
         block_size: tokens in a KV block.
         kv_tokens: tokens the KV pool holds, over all sequences.
+        kv_memory_mb: memory of the KV pool, MiB; when given, it says how many tokens that is.
+        kv_dtype: how keys and values are kept, one of `KV_DTYPES`.
         prefix_cache: whether a prompt may use what an earlier one left in the pool.
         retention: which cached prefixes stay when memory is short, a name in `engine.kv.retention.RETENTION`.
         host_kv_mb: memory for blocks the pool gives up, MiB; 0 for none.
@@ -38,10 +49,13 @@ class EngineConfig:
         min_cache_tokens: shortest marked prefix that is kept longer than others.
         sampling: what a request that says nothing is sampled with.
         weights: how linear weights are kept, a name in `engine.kernels.LINEARS`.
+        runner: what computes steps, one of `RUNNERS`.
     """
 
     block_size: int = 16
     kv_tokens: int = 16384
+    kv_memory_mb: int | None = None
+    kv_dtype: str = "fp32"
     prefix_cache: bool = True
     retention: str = "lru"
     host_kv_mb: int = 0
@@ -57,6 +71,7 @@ class EngineConfig:
     default_max_tokens: int = 512
     min_cache_tokens: int = 64
     weights: str = "fp16"
+    runner: str = "auto"
     sampling: SamplingDefaults = PLAIN_SAMPLING
 
     def __post_init__(self) -> None:
@@ -69,10 +84,22 @@ class EngineConfig:
             raise EngineError(f"temperature must be from 0 to {_MAX_TEMPERATURE}, top-p from 0 to 1")
         if min(self.max_waiting, self.host_kv_mb, self.tenant_waiting or 0) < 0:
             raise EngineError("max waiting, tenant waiting and host memory must not be negative")
+        if self.kv_memory_mb is not None and self.kv_memory_mb < 1:
+            raise EngineError("kv memory must be at least 1 MiB")
         if self.kv_tokens < self.block_size:
             raise EngineError("kv tokens must hold at least one block")
         if min(self.step_tokens, self.prefill_tokens) < self.chunk_tokens:
             raise EngineError("step tokens and prefill tokens must hold one chunk")
+
+    def sized(self, token_bytes: int) -> "EngineConfig":
+        """Return the config with `kv_memory_mb` turned into tokens of so many bytes.
+
+        Raises:
+            EngineError: not even a block fits.
+        """
+        if self.kv_memory_mb is None:
+            return self
+        return replace(self, kv_tokens=(self.kv_memory_mb << 20) // token_bytes, kv_memory_mb=None)
 
     @property
     def num_blocks(self) -> int:

@@ -12,10 +12,12 @@ from engine.errors import ModelError
 from engine.grammar.llguidance_grammar import LlguidanceCompiler
 from engine.kv.contract import KvGroup
 from engine.kv.kv_cache import KvCache
-from engine.loader import Checkpoint, open_checkpoint
+from engine.loader import Checkpoint, ModelConfig, open_checkpoint
 from engine.metrics import Metrics
 from engine.models.read_decoder import read_decoder
-from engine.runner import RunnerSpec, build_runner
+from engine.plan.kv import KV_TYPES
+from engine.runner import RunnerSpec
+from engine.runners import RunnerChoice, make_runner
 from engine.scheduler import Scheduler
 from engine.scheduler.uncached import UncachedBlocks
 from engine.served_model import ServedModel
@@ -49,17 +51,22 @@ def load(spec: EngineSpec) -> Loaded:
     """
     torch.set_num_threads(spec.threads)
     checkpoint = open_checkpoint(spec.model)
-    config = spec.config
-    groups = checkpoint.config.kv_groups
-    kv = new_kv(config, groups)
-    runner_spec = RunnerSpec(config.weights, kv.num_blocks, config.block_size)
+    model = checkpoint.config
+    config = spec.config.sized(_token_bytes(model, spec.config.kv_dtype))
     try:
-        weights = read_decoder(checkpoint.config, checkpoint.weights)
-        runner = build_runner(checkpoint.config, weights, runner_spec, kv.saved)
-    except RuntimeError as error:
+        kv = new_kv(config, model.kv_groups)
+        runner_spec = RunnerSpec(config.weights, kv.num_blocks, config.block_size, config.kv_dtype)
+        choice = RunnerChoice(config.runner, runner_spec, spec.threads)
+        runner = make_runner(choice, model, read_decoder(model, checkpoint.weights), kv.saved)
+    except (RuntimeError, MemoryError) as error:
         reason = str(error).partition("\n")[0]
         raise ModelError(f"{spec.model} does not fit this machine as {config.weights}: {reason}") from error
     return Loaded(config, checkpoint, runner, kv)
+
+
+def _token_bytes(model: ModelConfig, kv_dtype: str) -> int:
+    """Bytes of one token's keys and values in all layers."""
+    return model.layers * 2 * model.kv_heads * KV_TYPES[kv_dtype].row_bytes(model.head_dim)
 
 
 def new_kv(config: EngineConfig, groups: tuple[KvGroup, ...] = (KvGroup((0,)),)) -> KvCache:

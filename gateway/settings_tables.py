@@ -87,8 +87,18 @@ class EngineSettings(Frozen):
         threads: torch threads; the number of cores when absent.
         block_size: tokens in a KV block.
         kv_tokens: tokens the KV pool holds, over all sequences.
+        kv_memory_mb: memory of the KV pool in MiB; when given, it says how many tokens that is.
+        kv_dtype: how keys and values are kept: `fp32`, `fp16`, `bf16`, `int8` or `fp8`.
+        host_kv_mb: host memory for KV blocks that the pool gives up, in MiB; 0 for none.
+        prefix_cache: whether a prompt may use what an earlier one of the same tenant left in the pool.
         max_running: sequences decoded in one step.
         max_waiting: requests queued before 429.
+        tenant_waiting: of those, what one tenant may queue; three quarters when absent.
+        step_tokens: most prompt tokens computed in a step in which no sequence decodes.
+        prefill_tokens: most prompt tokens computed in a step beside sequences that decode; less makes answers come
+            more evenly, more makes prompts start sooner.
+        long_prefill: tokens of one prompt in a step, as long as others want their share of it.
+        runner: what computes steps: `native`, `torch`, or `auto` for the fastest that works here.
         cache_epoch: part of every tenant's salt; another value empties the prefix cache for all of them at once.
         min_cache_tokens: shortest marked prefix that is kept longer than others; shorter marks are let pass.
         temperature: of requests that name none; absent: 0.2 for the packaged model, else 1.
@@ -102,8 +112,17 @@ class EngineSettings(Frozen):
     threads: Annotated[int, Field(ge=1)] | None = None
     block_size: Annotated[int, Field(ge=1)] = 16
     kv_tokens: Annotated[int, Field(ge=256)] = 16384
+    kv_memory_mb: Annotated[int, Field(ge=1)] | None = None
+    kv_dtype: Literal["fp32", "fp16", "bf16", "int8", "fp8"] = "fp32"
+    host_kv_mb: Annotated[int, Field(ge=0)] = 0
+    prefix_cache: bool = True
     max_running: Annotated[int, Field(ge=1)] = 16
     max_waiting: Annotated[int, Field(ge=1)] = 256
+    tenant_waiting: Annotated[int, Field(ge=1)] | None = None
+    step_tokens: Annotated[int, Field(ge=1)] = 512
+    prefill_tokens: Annotated[int, Field(ge=1)] = 128
+    long_prefill: Annotated[int, Field(ge=1)] = 64
+    runner: Literal["auto", "native", "torch"] = "auto"
     cache_epoch: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "0"
     min_cache_tokens: Annotated[int, Field(ge=1)] = 64
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None

@@ -35,6 +35,8 @@ class NativeRunner:
         MemoryError: on making it, when the system refuses memory or threads.
     """
 
+    any_chunks = True
+
     def __init__(self, library: Library, model: PackedModel, kv: PagedKV, saved: SaveSink) -> None:
         self.config = model.config
         self.kv = kv
