@@ -11,6 +11,7 @@ from engine.errors import ModelError, RequestError
 
 MAX_TEMPLATE_CHARS = 128 * 1024
 MAX_PROMPT_CHARS = 8 * 1024 * 1024
+_GIVEN = frozenset({"messages", "tools", "add_generation_prompt"})
 _TEMPLATE_FAULTS = (
     jinja2.TemplateError,
     ArithmeticError,
@@ -31,7 +32,7 @@ class ChatTemplate:
 
     Attributes:
         source: as the model brings it.
-        knows_tools: whether it shows tools to the model.
+        options: names a request may set, besides what every conversation has.
     """
 
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
@@ -44,21 +45,32 @@ class ChatTemplate:
         environment.filters["tojson"] = _to_json
         try:
             self._template = environment.from_string(source)
-            self.knows_tools = "tools" in meta.find_undeclared_variables(environment.parse(source))
+            names = meta.find_undeclared_variables(environment.parse(source))
         except jinja2.TemplateError as error:
             raise ModelError(f"the chat template does not compile: {error}") from error
         self.source = source
+        self._knows_tools = "tools" in names
+        self.options = frozenset(names - _GIVEN - environment.globals.keys() - special_tokens.keys())
         self._special_tokens = dict(special_tokens)
         self._knows_developer = "developer" in source
 
+    @property
+    def knows_tools(self) -> bool:
+        """Whether it shows tools to the model."""
+        return self._knows_tools
+
     def render(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] | None = None
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        options: Mapping[str, str | float] | None = None,
     ) -> str:
         """Render a conversation, ending where the assistant's answer begins.
 
         Args:
             messages: as `engine.protocol.messages` returns them.
             tools: what the assistant may call, as the client wrote it.
+            options: values of names in `options`.
 
         Raises:
             RequestError: the template refuses these messages, or the text is too long.
@@ -70,6 +82,7 @@ class ChatTemplate:
                 messages=[self._known_role(message) for message in messages],
                 tools=list(tools) if tools else None,
                 add_generation_prompt=True,
+                **(options or {}),
                 **self._special_tokens,
             ):
                 pieces.append(piece)

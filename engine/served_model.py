@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
-from engine.breakpoints import marked_chars, token_breakpoints
+from engine.breakpoints import Render, marked_chars, token_breakpoints
 from engine.chat_template import ChatTemplate
 from engine.errors import RequestError
 from engine.grammar.contract import GrammarCompiler, GrammarSpec
@@ -93,18 +94,22 @@ class ServedModel:
         """
         if self.template is None:
             raise RequestError(400, f"The model {self.name!r} has no chat template.", param="messages")
+        if unknown := call.template_options.keys() - self.template.options:
+            message = f"This model's chat template has no option {min(unknown)!r}."
+            raise RequestError(400, message, code="unsupported_parameter", param="chat_template_kwargs")
         spec = self._answer_grammar(call)
-        text = self.template.render(call.messages, [tool.shown for tool in call.tools.offered])
+        render = partial(self.template.render, options=call.template_options)
+        text = render(call.messages, [tool.shown for tool in call.tools.offered])
         self._require_short(text, call.max_tokens)
         if call.prompt_cache == NO_WISHES:
             return self._bounded(self.tokenizer.encode(text), call, self.default_max_tokens, spec)
         prompt_ids, ends = self.tokenizer.encode_with_ends(text)
         job = self._bounded(prompt_ids, call, self.default_max_tokens, spec)
-        kept = self._breakpoints(call, self.template, text, ends)
+        kept = self._breakpoints(call, render, text, ends)
         return replace(job, cache=replace(job.cache, breakpoints=kept))
 
     def _breakpoints(
-        self, call: ChatCall, template: ChatTemplate, text: str, ends: Sequence[int]
+        self, call: ChatCall, render: Render, text: str, ends: Sequence[int]
     ) -> tuple[Breakpoint, ...]:
         """Where the prompt is to be kept up to; marks in places that are not shown count for nothing."""
         shown = {tool.field: index for index, tool in enumerate(call.tools.offered)}
@@ -113,7 +118,7 @@ class ServedModel:
         for mark in call.prompt_cache.marks:
             is_tool = mark.where is Where.TOOL
             placed = replace(mark, index=shown.get(f"tools[{mark.index}]", len(tools))) if is_tool else mark
-            chars = marked_chars(text, template.render, call.messages, tools, placed)
+            chars = marked_chars(text, render, call.messages, tools, placed)
             if chars is not None:
                 positions.append((chars, mark.ttl_s))
         if call.prompt_cache.whole_ttl_s is not None:

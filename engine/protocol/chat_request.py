@@ -1,7 +1,7 @@
 """`POST /v1/chat/completions` bodies: every bound, and a refusal for whatever would change the answer unheard."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.grammar.contract import GrammarSpec
@@ -16,6 +16,8 @@ from engine.sampling import PLAIN_SAMPLING, SamplingDefaults, SamplingParams
 MAX_CHOICES = 16
 MAX_TOP_LOGPROBS = 20
 MAX_SALT_CHARS = 1024
+MAX_TEMPLATE_OPTIONS = 16
+MAX_OPTION_CHARS = 1024
 PRIORITIES = Range(-(2**31), 2**31 - 1)
 
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
@@ -25,7 +27,6 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "audio": (),
     "web_search_options": (),
     "chat_template": (),
-    "chat_template_kwargs": ({},),
     "documents": ([],),
     "echo": (False,),
     "add_generation_prompt": (True,),
@@ -50,6 +51,7 @@ class ChatCall:
         max_tokens: None when the client names none; 0 only computes the prompt.
         params: sampling, its `max_tokens` not decided yet.
         bad_words: texts that must not appear.
+        template_options: values for the chat template, by name.
         grammar: what the answer's text must follow.
         cache_salt: namespace of whatever is shared between requests.
         early_usage: whether a stream tells what it knows of the prompt in its first chunk.
@@ -68,6 +70,7 @@ class ChatCall:
     prompt_cache: PromptCacheFields = NO_WISHES
     max_tokens: int | None = None
     bad_words: tuple[str, ...] = ()
+    template_options: Mapping[str, str | float] = field(default_factory=dict)
     grammar: GrammarSpec | None = None
     tools: ToolWishes = NO_TOOLS
     priority: int = 0
@@ -102,6 +105,7 @@ def read_chat_call(body: Any, defaults: SamplingDefaults = PLAIN_SAMPLING) -> Ch
         prompt_cache=prompt_cache,
         max_tokens=max_tokens,
         bad_words=read_bad_words(body),
+        template_options=_template_options(body.get("chat_template_kwargs") or {}),
         grammar=read_grammar(body),
         tools=read_tools(body),
         priority=read_int(body, "priority", PRIORITIES, 0),
@@ -121,3 +125,12 @@ def _top_logprobs(body: Mapping[str, Any]) -> int | None:
     if count and not wanted:
         raise bad_field("top_logprobs", "needs 'logprobs' to be true")
     return count if wanted else None
+
+
+def _template_options(value: Any) -> Mapping[str, str | float]:
+    if not isinstance(value, dict) or len(value) > MAX_TEMPLATE_OPTIONS:
+        raise bad_field("chat_template_kwargs", f"must be an object of at most {MAX_TEMPLATE_OPTIONS} names")
+    for name, option in value.items():
+        if not isinstance(option, str | int | float) or len(str(option)) > MAX_OPTION_CHARS:
+            raise bad_field(f"chat_template_kwargs.{name}", "must be a short string, a number or true or false")
+    return value

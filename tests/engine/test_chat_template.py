@@ -63,3 +63,34 @@ def test_broken_and_oversized_templates_do_not_load() -> None:
         ChatTemplate("{% if %}", {})
     with pytest.raises(ModelError, match="longer than"):
         ChatTemplate("x" * (chat_template.MAX_TEMPLATE_CHARS + 1), {})
+
+
+def test_a_template_tells_what_it_knows() -> None:
+    plain = ChatTemplate(tiny.TEMPLATE, {})
+    assert (plain.knows_tools, plain.options) == (False, frozenset())
+    source = "{% if tools %}{{ tools }}{% endif %}{{ bos_token }}{% if think is defined %}{{ think }}{% endif %}"
+    knowing = ChatTemplate(source, {"bos_token": "<s>"})
+    assert (knowing.knows_tools, knowing.options) == (True, {"think"})
+    assert knowing.render(HELLO) == "<s>"
+    assert knowing.render(HELLO, None, {"think": False}) == "<s>False"
+
+
+def test_json_is_written_as_templates_were_trained_on_it() -> None:
+    source = "{{ tools | tojson }} {{ tools | tojson(indent=1) }}"
+    assert ChatTemplate(source, {}).render(HELLO, [{"a": "<é>'"}]) == (
+        '[{"a": "<é>\'"}] [\n {\n  "a": "<é>\'"\n }\n]'
+    )
+
+
+def test_no_date_enters_a_prompt() -> None:
+    """A prompt that changes by the day is never cached."""
+    source = "{% if strftime_now is defined %}{{ strftime_now('%d') }}{% else %}no date{% endif %}"
+    assert ChatTemplate(source, {}).render(HELLO) == "no date"
+
+
+def test_messages_nested_too_deep_to_write_are_refused() -> None:
+    deep: list[object] = []
+    for _ in range(3000):
+        deep = [deep]
+    with pytest.raises(RequestError):
+        ChatTemplate("{{ tools | tojson }}", {}).render(HELLO, [{"a": deep}])

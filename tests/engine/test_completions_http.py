@@ -158,3 +158,31 @@ async def test_tokens_go_out_and_come_back(served: Served) -> None:
         for bad in ({}, {"prompt": 7}, {"prompt": "a", "messages": []}):
             assert (await http.post("/tokenize", json=bad)).status_code == 400
         assert (await http.post("/detokenize", json={"tokens": ["a"]})).status_code == 400
+
+
+async def test_logprobs_and_penalties_are_the_same_on_a_cached_prompt(tiny_folder: Path) -> None:
+    """vllm#8268, llama.cpp#8971: a prompt that is not computed again still counts."""
+    config = tiny.small_config()
+    with serving(tiny_folder, tiny.build_runner(tiny_folder, config)[1], config) as running:
+        async with running.sdk() as client:
+            fields = call(
+                prompt="say it again and again, " * 4,
+                max_tokens=8,
+                temperature=0.7,
+                seed=5,
+                logprobs=3,
+                extra_body={"repetition_penalty": 1.3, "ignore_eos": True},
+            )
+            cold, warm = [await client.completions.create(**fields) for _ in range(2)]
+    assert cold.usage is not None
+    assert warm.usage is not None
+    assert cold.usage.prompt_tokens_details is not None
+    assert warm.usage.prompt_tokens_details is not None
+    assert cold.usage.prompt_tokens_details.cached_tokens == 0
+
+    first, second = cold.choices[0], warm.choices[0]
+    assert first.logprobs is not None
+    assert second.logprobs is not None
+    assert first.text == second.text
+    assert second.logprobs.tokens == first.logprobs.tokens
+    assert second.logprobs.token_logprobs == pytest.approx(first.logprobs.token_logprobs, abs=1e-4)

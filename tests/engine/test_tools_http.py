@@ -193,3 +193,22 @@ async def test_a_schema_that_cannot_be_enforced_is_a_400(served: Served) -> None
         with pytest.raises(openai.BadRequestError) as caught:
             await client.chat.completions.create(**call(response_format=bad))
     assert caught.value.param == "response_format.json_schema.schema"
+
+
+async def test_a_request_may_set_what_the_template_asks_for(tmp_path: Path) -> None:
+    folder = tiny.write_folder(tmp_path / "model")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    thinking = tiny.TEMPLATE + "{% if enable_thinking is defined and not enable_thinking %}<nothink>{% endif %}"
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings | {"chat_template": thinking}))
+    with serving(folder, ScriptedRunner(300, script("hi"))) as running:
+        async with running.sdk() as client:
+            counts = [
+                (await client.chat.completions.create(**call(max_tokens=4, extra_body=extra))).usage
+                for extra in ({}, {"chat_template_kwargs": {"enable_thinking": False}})
+            ]
+            with pytest.raises(openai.BadRequestError) as caught:
+                body = {"chat_template_kwargs": {"other": 1}}
+                await client.chat.completions.create(**call(max_tokens=4, extra_body=body))
+    plain, without = [used.prompt_tokens if used else 0 for used in counts]
+    assert without - plain == len("<nothink>")
+    assert caught.value.param == "chat_template_kwargs"
