@@ -49,7 +49,7 @@ def sample(
     """Choose the next token of each sequence.
 
     Args:
-        logits: fp32 [B, V], one row per sequence; not changed.
+        logits: floats [B, V], one row per sequence; not changed, computed with as fp32.
         sequences: whose rows they are.
         eos_ids: the model's end tokens, kept back until `min_tokens`.
 
@@ -95,7 +95,7 @@ def _best(logits: torch.Tensor) -> tuple[list[int], list[float]]:
     if logits.is_cuda:
         values, ids = logits.max(dim=-1)
         return ids.tolist(), values.tolist()
-    rows = logits.numpy()
+    rows = logits.float().numpy()
     best = rows.argmax(axis=-1)
     return best.tolist(), np.take_along_axis(rows, best[:, None], axis=-1)[:, 0].tolist()
 

@@ -206,9 +206,9 @@ async def test_a_request_may_set_what_the_template_asks_for(tmp_path: Path) -> N
                 (await client.chat.completions.create(**call(max_tokens=4, extra_body=extra))).usage
                 for extra in ({}, {"chat_template_kwargs": {"enable_thinking": False}})
             ]
+            unknown = call(max_tokens=4, extra_body={"chat_template_kwargs": {"other": 1}})
             with pytest.raises(openai.BadRequestError) as caught:
-                body = {"chat_template_kwargs": {"other": 1}}
-                await client.chat.completions.create(**call(max_tokens=4, extra_body=body))
+                await client.chat.completions.create(**unknown)
     plain, without = [used.prompt_tokens if used else 0 for used in counts]
     assert without - plain == len("<nothink>")
     assert caught.value.param == "chat_template_kwargs"
