@@ -51,6 +51,40 @@ class BlockPool:
             self._references[block] = 1
         return blocks
 
+    def take(self) -> int:
+        """Take one block out of the free list.
+
+        Raises:
+            IndexError: none is free.
+        """
+        block = self._free.pop()
+        self._references[block] = 1
+        return block
+
+    def free_blocks(self) -> list[int]:
+        """Return the free list, next to be taken last."""
+        return list(self._free)
+
+    def references(self, block: int) -> int:
+        """Count the references to a block."""
+        return self._references[block]
+
+    def reclaim(self, block: int) -> None:
+        """Give its first reference to a block that nobody holds and that is not in the free list: a cached one."""
+        self._references[block] = 1
+
+    def let_go(self, block: int) -> int:
+        """Drop one reference and return how many are left; the block goes to the free list only by `put_back`."""
+        left = self._references[block] - 1
+        if left < 0:
+            raise ValueError(f"block {block} is free already")
+        self._references[block] = left
+        return left
+
+    def put_back(self, block: int) -> None:
+        """Put a block without references on top of the free list."""
+        self._free.append(block)
+
     def share(self, blocks: Iterable[int]) -> None:
         """Add a reference to blocks that are held already."""
         for block in blocks:

@@ -1,4 +1,4 @@
-"""What a request asks of the KV cache, and what the cache tells about it afterwards."""
+"""What a request and an operator ask of the KV cache, and what it tells about a request afterwards."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -62,3 +62,20 @@ class PrefixOutcome:
     def told_miss(self) -> Miss | None:
         """The reason as a client may read it: nothing about other tenants."""
         return "cold" if self.miss == "salt" else self.miss
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What is kept when memory is short.
+
+    Attributes:
+        policy: a name in `engine.kv.retention.RETENTION`.
+        pinned_share: of each group's blocks, the most that unexpired breakpoints may protect, [0, 1].
+        tenant_floor: share of each group's blocks that other tenants' caching leaves to a tenant, [0, 1].
+        drop_expired: forget a breakpoint's blocks when they expire, instead of only ending their protection.
+    """
+
+    policy: str = "lru"
+    pinned_share: float = 0.5
+    tenant_floor: float = 0.0
+    drop_expired: bool = False
