@@ -1,5 +1,6 @@
 """How model families spell a tool call, by table, and the grammar that makes one follow its schema."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,26 +25,30 @@ class ToolFormat:
         closing: text after a call's last brace.
         between: what may stand between two calls.
         key: the name under which the arguments go.
-        sign: a piece of the chat template that gives the spelling away.
+        signs: patterns that all occur in a chat template which teaches this spelling, and in no other.
     """
 
     opening: str
     closing: str
     between: str
     key: str
-    sign: str
+    signs: tuple[str, ...]
 
 
 TOOL_FORMATS = {
-    "hermes": ToolFormat("<tool_call>\n", "\n</tool_call>", "\n", "arguments", "<tool_call>"),
-    "llama3_json": ToolFormat("", "", "; ", "parameters", '"parameters"'),
+    "hermes": ToolFormat(
+        "<tool_call>\n", "\n</tool_call>", "\n", "arguments", ("<tool_call>", r'\\?"arguments\\?":')
+    ),
+    "llama3_json": ToolFormat("", "", "; ", "parameters", ("ipython", r'\\?"parameters\\?":')),
 }
 """By the names vLLM gives its parsers. Hermes is what Hermes and Qwen write; the order is that of recognition."""
 
 
 def find_format(template_source: str) -> ToolFormat | None:
     """Recognise the spelling a chat template teaches its model."""
-    return next((one for one in TOOL_FORMATS.values() if one.sign in template_source), None)
+    return next(
+        (one for one in TOOL_FORMATS.values() if all(re.search(sign, template_source) for sign in one.signs)), None
+    )
 
 
 def call_grammar(spelling: ToolFormat, wishes: ToolWishes, content: GrammarSpec | None) -> GrammarSpec | None:

@@ -1,13 +1,12 @@
 """Calls are found whatever the token borders, and what is no call is text to the last character."""
 
-import json
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.protocol.tool_formats import TOOL_FORMATS, find_format
+from engine.protocol.tool_formats import TOOL_FORMATS, ToolFormat, find_format
 from engine.protocol.tool_parser import ToolParser
 
 HERMES, LLAMA = TOOL_FORMATS["hermes"], TOOL_FORMATS["llama3_json"]
@@ -92,7 +91,16 @@ def test_without_parallel_calls_the_first_one_counts() -> None:
     assert parse("hermes", [f"{A}\n{B} and more"], parallel=False) == ("", [CALL_A])
 
 
-def test_the_spelling_is_recognised_by_the_template() -> None:
-    assert find_format('... <tool_call>\n{"name" ...') is HERMES
-    assert find_format(json.dumps({"parameters": 1})) is LLAMA
-    assert find_format("{{ messages }}") is None
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (r"{{- '<tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}' }}", HERMES),
+        ('{{ \'<tool_call>{"name": "\' + call.name + \'", "arguments": \' }}', HERMES),
+        ('message.role == \'ipython\' ... {"name": function name, "parameters": dictionary}', LLAMA),
+        ("<tool_call>{{ call.name }}<arg_key>{{ call.arguments }}", None),
+        ("<tool_call>\n<function={{ call.name }}>", None),
+        ("{{ messages }} {{ tools | tojson }}", None),
+    ],
+)
+def test_the_spelling_is_recognised_by_the_template(source: str, found: ToolFormat | None) -> None:
+    assert find_format(source) is found

@@ -19,7 +19,7 @@ CALLS = (
 HERMES_TEMPLATE = """
 {%- if tools %}{{ '<|im_start|>system\n<tools>' }}
 {%- for tool in tools %}{{ '\n' }}{{ tool | tojson }}{% endfor %}
-{{- '\n</tools> answer in <tool_call></tool_call><|im_end|>\n' }}{% endif %}
+{{- '\n</tools> answer with <tool_call>{"name": NAME, "arguments": {}}</tool_call><|im_end|>\n' }}{% endif %}
 {%- for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content }}
 {%- for call in message.tool_calls or [] %}
 {{- '<tool_call>' + (call.function | tojson) + '</tool_call>' }}
