@@ -61,6 +61,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "aiohttp": ("gateway.providers", "bench"),
     "prometheus_client": ("gateway.telemetry", "engine.metrics"),
     "triton": ("engine.attention.triton_kernels",),
+    "flashinfer": ("engine.attention.cuda_flashinfer",),
     "uvicorn": ("gateway.worker", "gateway.bounded", "engine", "bench"),
     "click": ("gateway.cli", "gateway.worker"),
     "rich": ("gateway.cli",),

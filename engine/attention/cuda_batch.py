@@ -10,7 +10,8 @@ from typing import Protocol
 
 import torch
 
-from engine.attention.contract import LayerAttention, Segment
+from engine.attention.contract import AttentionBackend, LayerAttention, Segment
+from engine.attention.paged import PagedKV
 from engine.kv.contract import NULL_BLOCK
 
 
@@ -38,6 +39,7 @@ class StepBatch:
         chunk_starts: int32 [B - decodes + 1], first row of each longer chunk from row `decodes` on, and the end.
         longest_chunk: rows of the longest one.
         groups: one per KV group.
+        segments: the same sequences on the host; empty in a step that is to be recorded.
     """
 
     decodes: int
@@ -46,6 +48,7 @@ class StepBatch:
     chunk_starts: torch.Tensor
     longest_chunk: int
     groups: tuple[GroupRows, ...]
+    segments: tuple[Segment, ...] = ()
 
     @property
     def chunks(self) -> int:
@@ -61,12 +64,27 @@ class BatchAttention(Protocol):
         ...
 
 
+class SegmentAttention:
+    """Lets a backend that takes segments take batches; steps with it cannot be recorded."""
+
+    def __init__(self, backend: AttentionBackend) -> None:
+        self._backend = backend
+
+    def plan(self, batch: StepBatch) -> LayerAttention:
+        """Plan the batch's segments."""
+        return self._backend.step(batch.segments)
+
+
 ChunkAttention = Callable[[int, torch.Tensor, torch.Tensor], None]
-"""From a layer's index and the chunks' queries [R, H, D] into [R, H, D]; keys and values are stored already."""
+"""From a layer's index and the chunks' rows [R, H + 2K, D] into [R, H, D]; keys and values are stored already."""
 
 
 class ChunkPlanner(Protocol):
     """Attention for the chunks of steps."""
+
+    def __init__(self, kv: PagedKV, heads: int, score_scale: float) -> None:
+        """Take the pool, the number of query heads, and what multiplies scores."""
+        ...
 
     def plan(self, batch: StepBatch) -> ChunkAttention:
         """Prepare what all layers of the step share."""
@@ -91,6 +109,7 @@ def batch_of(segments: Sequence[Segment], groups: int, block_size: int, device: 
         chunk_starts=_ints([0, *accumulate(chunks)], device),
         longest_chunk=max(chunks, default=0),
         groups=tuple(_group(segments, group, block_size, device) for group in range(groups)),
+        segments=tuple(segments),
     )
 
 

@@ -27,7 +27,7 @@ class TritonAttention:
         self.heads = heads
         self.score_scale = score_scale
         self._pools = _layer_pools(kv)
-        self._chunks = chunks or TritonChunks(kv, score_scale)
+        self._chunks = chunks or TritonChunks(kv, heads, score_scale)
 
     def step(self, segments: Sequence[Segment]) -> LayerAttention:
         """Turn the segments into tensors, those of one row first, and plan them."""
@@ -64,15 +64,17 @@ class TritonAttention:
 class TritonChunks:
     """Chunks by our own kernel; a `ChunkPlanner`."""
 
-    def __init__(self, kv: PagedKV, score_scale: float) -> None:
+    def __init__(self, kv: PagedKV, heads: int, score_scale: float) -> None:
         self._kv = kv
+        self._heads = heads
         self._score_scale = score_scale
         self._pools = _layer_pools(kv)
 
     def plan(self, batch: StepBatch) -> ChunkAttention:
         """Bind the batch; the kernel itself needs no plan."""
 
-        def attend(layer: int, query: torch.Tensor, out: torch.Tensor) -> None:
+        def attend(layer: int, rows: torch.Tensor, out: torch.Tensor) -> None:
+            query = rows[:, : self._heads]
             group = self._kv.group_of(layer)
             prefill = PrefillBatch(
                 tables=batch.groups[group].tables[batch.decodes :],
@@ -106,7 +108,7 @@ class _Step:
         if self._chunks is not None:
             stored = batch.groups[0].write_slots.shape[0]
             chunk = slice(batch.decodes, stored)
-            self._chunks(layer, rows[chunk, : backend.heads], self._out[chunk])
+            self._chunks(layer, rows[chunk], self._out[chunk])
         return self._out.view(len(rows), -1)
 
 

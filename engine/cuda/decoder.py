@@ -3,7 +3,7 @@
 The weights and steps are those of `engine.models.decoder`, cut so that what lies between two matrix products is
 one kernel, and so that a step of fixed shape can be captured in a CUDA graph: nothing here waits for the device.
 
-Legend: R rows of the step, C hidden size, H query heads, K KV heads, D head size, F feed-forward size, V vocabulary.
+Legend: R rows of the step, C hidden size, H query heads, K KV heads, D head size, F feed-forward size.
 """
 
 from dataclasses import dataclass

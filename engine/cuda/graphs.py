@@ -139,12 +139,11 @@ class GraphCache:
                 self.failed += 1
                 _log.exception("a decode step of %d rows could not be captured and will run eagerly", key.rows)
 
-    def replay(self, key: GraphKey | None) -> bool:
-        """Replay the recording of this very key; False where there is none."""
+    def find(self, key: GraphKey | None) -> Recording | None:
+        """Return the recording of this very key and count it, or None where there is none."""
         found = None if key is None else self._recordings.get(key)
         if found is None:
             self.eager += 1
-            return False
-        found.replay()
-        self.replays += 1
-        return True
+        else:
+            self.replays += 1
+        return found
