@@ -42,7 +42,7 @@ CLOCK = {"type": "function", "function": {"name": "clock", "parameters": {"type"
 
 def call(**fields: object) -> dict[str, object]:
     messages = [{"role": "user", "content": "hello"}]
-    return {"model": NAME, "messages": messages, "temperature": 0, "max_tokens": 400} | fields
+    return {"model": NAME, "messages": messages, "temperature": 0, "max_tokens": 300} | fields
 
 
 def tool_folder(path: Path) -> Path:
