@@ -106,21 +106,38 @@ def _discard(digest: bytes, group: int, payload: bytes) -> None:
     """Keep nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A model on its device, and how large a pool it gets."""
+
+    builder: _Builder
+    num_blocks: int
+    recorder: Callable[[str], Recorder]
+
+    @torch.inference_mode()
+    def runner(self, saved: SaveSink = _discard) -> DeviceRunner:
+        """Reserve the pool and record decode steps; `saved` takes blocks that are read out."""
+        builder, spec = self.builder, self.builder.spec
+        recorded = spec.graphs and builder.choice.attention != "sdpa"
+        graphs = builder.graphs(self.recorder(spec.device), self.num_blocks) if recorded else None
+        made = DeviceRunner(builder.parts(self.num_blocks), spec.max_rows, graphs, saved)
+        made.record()
+        return made
+
+
 @torch.inference_mode()
-def build_device_runner(
+def prepare_device(
     config: ModelConfig,
     weights: DecoderWeights,
     spec: DeviceSpec,
-    saved: SaveSink = _discard,
     recorder: Callable[[str], Recorder] = CudaRecorder,
-) -> DeviceRunner:
-    """Copy the weights over, choose attention, size the pool, and record decode steps.
+) -> Prepared:
+    """Copy the weights over, choose attention, and size the pool.
 
     Args:
         config: the model's shape.
         weights: on the host.
         spec: what to run it on, and how.
-        saved: takes blocks that are read out.
         recorder: makes what records steps on a device.
 
     Raises:
@@ -133,12 +150,8 @@ def build_device_runner(
     model = DeviceDecoder.build(config, weights, ops, Placement(spec.device, dtype))
     builder = _Builder(config, spec, model, choice, shape)
     num_blocks = builder.fitting_blocks() if spec.num_blocks is None else spec.num_blocks
-    recorded = spec.graphs and choice.attention != "sdpa"
-    graphs = builder.graphs(recorder(spec.device), num_blocks) if recorded else None
-    runner = DeviceRunner(builder.parts(num_blocks), spec.max_rows, graphs, saved)
-    runner.record()
     _log.info("%s: %d KV blocks, attention by %s and %s", spec.device, num_blocks, choice.attention, choice.chunks)
-    return runner
+    return Prepared(builder, num_blocks, recorder)
 
 
 def _attention(config: ModelConfig, spec: DeviceSpec) -> tuple[AttentionChoice, AttentionShape]:

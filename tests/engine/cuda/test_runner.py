@@ -9,7 +9,7 @@ import torch
 from engine.attention.cuda_choice import AttentionChoice
 from engine.cuda import build
 from engine.cuda.attend import importable
-from engine.cuda.build import DeviceSpec, build_device_runner
+from engine.cuda.build import DeviceSpec, prepare_device
 from engine.cuda.runner import DeviceRunner
 from engine.kv.contract import BlockCopy, BlockRestore, BlockSave, Transfers
 from engine.loader import open_checkpoint
@@ -40,13 +40,13 @@ def device_runner(folder: Path, recorder: FakeRecorder | None = None, **choices:
     checkpoint = open_checkpoint(folder)
     saved = choices.pop("saved", None)
     recorder = recorder or FakeRecorder()
-    return build_device_runner(
+    prepared = prepare_device(
         checkpoint.config,
         read_decoder(checkpoint.config, checkpoint.weights),
         DeviceSpec(**(SPEC | choices)),
-        **({} if saved is None else {"saved": saved}),
         **({"recorder": lambda _: recorder} if DEVICE == "cpu" else {}),
     )
+    return prepared.runner() if saved is None else prepared.runner(saved)
 
 
 def recorded_runner(monkeypatch: pytest.MonkeyPatch, folder: Path, **choices: Any) -> DeviceRunner:
