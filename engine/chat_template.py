@@ -11,7 +11,7 @@ from engine.errors import ModelError, RequestError
 
 MAX_TEMPLATE_CHARS = 128 * 1024
 MAX_PROMPT_CHARS = 8 * 1024 * 1024
-_GIVEN = frozenset({"messages", "tools", "add_generation_prompt"})
+_GIVEN = frozenset({"messages", "tools", "add_generation_prompt", "strftime_now"})
 _TEMPLATE_FAULTS = (
     jinja2.TemplateError,
     ArithmeticError,

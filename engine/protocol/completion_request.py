@@ -12,6 +12,7 @@ from engine.protocol.structured import read_grammar
 from engine.sampling import PLAIN_SAMPLING, SamplingDefaults, SamplingParams
 
 MAX_PROMPTS = 64
+MAX_ANSWERS = 128
 MAX_LOGPROBS = 5
 DEFAULT_MAX_TOKENS = 16
 """What the protocol says of requests that name none."""
@@ -77,12 +78,15 @@ def read_completion_call(body: Any, defaults: SamplingDefaults = PLAIN_SAMPLING)
     count = read_int(body, "best_of", Range(shown, MAX_CHOICES), shown)
     if stream and count > shown:
         raise bad_field("best_of", "must equal 'n' when 'stream' is true")
+    prompts = _prompts(body.get("prompt"))
+    if len(prompts) * count > MAX_ANSWERS:
+        raise bad_field("n", f"times the prompts must be at most {MAX_ANSWERS} answers")
     named = body.get("max_tokens") is not None
     max_tokens = read_int(body, "max_tokens", Range(0, MAX_TOKENS), 0) if named else None
     logprobs = None if body.get("logprobs") is None else read_int(body, "logprobs", Range(0, MAX_LOGPROBS), 0)
     return CompletionCall(
         model=body["model"],
-        prompts=_prompts(body.get("prompt")),
+        prompts=prompts,
         params=read_sampling(body, defaults, max_tokens, 0 if logprobs is None and count > shown else logprobs),
         n=count,
         shown=shown,

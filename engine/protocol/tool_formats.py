@@ -66,7 +66,7 @@ def call_grammar(spelling: ToolFormat, wishes: ToolWishes, content: GrammarSpec 
         RequestError: 400, when a schema is too hard, or `content` cannot stand beside tools.
     """
     free = wishes.use is ToolUse.AUTO and content is None
-    if free and not (any(tool.strict for tool in wishes.offered) and spelling.opening):
+    if free and not any(tool.strict for tool in wishes.offered):
         return None
     repeated = f"({_text(spelling.between)} call)*" if wishes.parallel else ""
     rules = [
@@ -78,6 +78,8 @@ def call_grammar(spelling: ToolFormat, wishes: ToolWishes, content: GrammarSpec 
         rules.append("start: calls")
     elif content is not None:
         rules += ["start: calls | content", f"content: %json {_content_schema(content)}"]
+    elif not spelling.opening:
+        rules += ["start: calls | SAID?", r"SAID: /[^\s{](.|\n)*/"]
     else:
         # A lazy rule ends where its text first appears, so a call begins there and nowhere else.
         rules += [

@@ -119,6 +119,7 @@ async def test_best_of_gives_the_likeliest(tiny_folder: Path) -> None:
         ({"prompt": [-1]}, "prompt"),
         ({"prompt": ["a", 7]}, "prompt[1]"),
         ({"prompt": ["a"] * 65}, "prompt"),
+        ({"prompt": ["a"] * 33, "n": 4}, "n"),
         ({"prompt": "x" * 5000}, "prompt"),
         ({"echo": True}, "echo"),
         ({"suffix": "x"}, "suffix"),

@@ -164,6 +164,11 @@ def test_llamas_calls_are_held_to_their_schemas_too(compiler: LlguidanceCompiler
     one = '{"name": "f", "parameters": {"x": 1}}'
     assert follows(compiler.compile(spec), f"{one}; {one}")
     assert not follows(compiler.compile(spec), '{"name": "f", "parameters": {"x": "a"}}')
+    strict = call_grammar(LLAMA, read_tools({"tools": [tool("f", REFERRING, strict=True)]}), None)
+    assert strict is not None
+    assert follows(compiler.compile(strict), one)
+    assert follows(compiler.compile(strict), "I see {it}")
+    assert not follows(compiler.compile(strict), '{"name": "f", "parameters": {"x": "a"}}')
 
 
 def test_an_answer_with_a_schema_may_call_instead(compiler: LlguidanceCompiler) -> None:
