@@ -5,15 +5,39 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from engine.config import KV_DTYPES, RETENTION, RUNNERS, WEIGHT_FORMATS, Address, EngineConfig, EngineSpec
+from engine.config import (
+    GPU_CONFIG,
+    KV_DTYPES,
+    RETENTION,
+    RUNNERS,
+    WEIGHT_FORMATS,
+    Address,
+    EngineConfig,
+    EngineSpec,
+)
+from engine.cuda.options import ATTENTION, DTYPES, DeviceOptions, resolved_device
+from engine.cuda.visible import visible_devices
 from engine.errors import EngineError
 from engine.packaged import FILE_NAME, SAMPLING, packaged_model, verify
 from engine.sampling import SamplingDefaults
 from engine.start import start
 
 _DEFAULTS = EngineConfig()
+_GPU = DeviceOptions()
+_BY_DEVICE = (
+    "block_size",
+    "kv_tokens",
+    "kv_dtype",
+    "max_running",
+    "max_waiting",
+    "step_tokens",
+    "prefill_tokens",
+    "long_prefill",
+)
+"""Options whose defaults depend on the device, by their fields."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--host", default="127.0.0.1", help="listen here when no --socket is given")
     add("--port", type=int, default=8081, help="listen here when no --socket is given")
     add("--threads", type=int, default=0, help="torch threads (default: the cores this process may use)")
-    add("--block-size", type=int, default=_DEFAULTS.block_size, help="tokens in a KV block")
+    add("--block-size", type=int, help=_either("tokens in a KV block", "block_size"))
+    _add_device_options(parser)
     _add_kv_options(parser)
     _add_scheduling_options(parser)
     add(
@@ -53,12 +78,35 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _either(text: str, field: str) -> str:
+    """Name both defaults of a number that suits a GPU otherwise than a CPU."""
+    return f"{text} (default: {getattr(_DEFAULTS, field)}, on a GPU {getattr(GPU_CONFIG, field)})"
+
+
+def _add_device_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--device", default="auto", help="auto (a GPU if there is one), cpu, cuda or cuda:N")
+    add("--dtype", choices=DTYPES, default=_GPU.dtype, help="weights and activations on a GPU")
+    add("--attention", choices=ATTENTION, default=_GPU.attention, help="prompt chunks on a GPU")
+    add("--cuda-graphs", choices=("on", "off"), default="on", help="whether decode steps are recorded")
+
+
 def _add_kv_options(parser: argparse.ArgumentParser) -> None:
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--kv-tokens", type=int, default=_DEFAULTS.kv_tokens, help="tokens the KV pool holds")
+    size.add_argument(
+        "--kv-tokens",
+        type=int,
+        help=f"tokens the KV pool holds (default: {_DEFAULTS.kv_tokens}, on a GPU --kv-memory)",
+    )
     size.add_argument("--kv-memory-mb", type=int, help="memory of the KV pool in MiB, instead of its tokens")
+    size.add_argument(
+        "--kv-memory",
+        type=float,
+        default=_GPU.kv_share,
+        help="share for the KV pool of what a GPU has left beside weights and the largest step",
+    )
     add = parser.add_argument
-    add("--kv-dtype", choices=KV_DTYPES, default=_DEFAULTS.kv_dtype, help="how keys and values are kept")
+    add("--kv-dtype", choices=KV_DTYPES, help=_either("how keys and values are kept", "kv_dtype"))
     add(
         "--host-kv-mb",
         type=int,
@@ -77,49 +125,49 @@ def _add_kv_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_scheduling_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--max-running", type=int, default=_DEFAULTS.max_running, help="sequences decoded in one step")
-    add("--max-waiting", type=int, default=_DEFAULTS.max_waiting, help="sequences queued before 429")
+    add("--max-running", type=int, help=_either("sequences decoded in one step", "max_running"))
+    add("--max-waiting", type=int, help=_either("sequences queued before 429", "max_waiting"))
     add("--tenant-waiting", type=int, help="of those, what one tenant may queue (default: three quarters)")
-    add("--step-tokens", type=int, default=_DEFAULTS.step_tokens, help="prompt tokens of a step without decodes")
-    add(
-        "--prefill-tokens",
-        type=int,
-        default=_DEFAULTS.prefill_tokens,
-        help="prompt tokens of a step beside decodes",
-    )
-    add(
-        "--long-prefill",
-        type=int,
-        default=_DEFAULTS.long_prefill,
-        help="tokens of one prompt while others want some",
-    )
+    add("--step-tokens", type=int, help=_either("prompt tokens of a step without decodes", "step_tokens"))
+    add("--prefill-tokens", type=int, help=_either("prompt tokens of a step beside decodes", "prefill_tokens"))
+    add("--long-prefill", type=int, help=_either("tokens of one prompt while others want some", "long_prefill"))
 
 
 def _spec(options: argparse.Namespace) -> EngineSpec:
     model: Path = options.model or packaged_model()
     if options.model is None:
         verify(model)
-    config = EngineConfig(
-        block_size=options.block_size,
-        kv_tokens=options.kv_tokens,
+    device = _device(options)
+    config = replace(
+        _sizes(options, _DEFAULTS if device is None else GPU_CONFIG),
         kv_memory_mb=options.kv_memory_mb,
-        kv_dtype=options.kv_dtype,
         host_kv_mb=options.host_kv_mb,
         prefix_cache=options.prefix_cache == "on",
         retention=options.retention,
         min_cache_tokens=options.min_cache_tokens,
-        max_running=options.max_running,
-        max_waiting=options.max_waiting,
         tenant_waiting=options.tenant_waiting,
-        chunk_tokens=min(_DEFAULTS.chunk_tokens, options.step_tokens, options.prefill_tokens),
-        step_tokens=options.step_tokens,
-        prefill_tokens=options.prefill_tokens,
-        long_prefill=options.long_prefill,
         runner=options.runner,
         weights=options.weights,
         sampling=_sampling(options, model),
+        device=device,
     )
     return EngineSpec(model, options.name, options.threads or len(os.sched_getaffinity(0)), config)
+
+
+def _device(options: argparse.Namespace) -> DeviceOptions | None:
+    device = resolved_device(options.device, visible_devices())
+    if device == "cpu":
+        return None
+    sized = options.kv_tokens is not None or options.kv_memory_mb is not None
+    share = None if sized else options.kv_memory
+    return DeviceOptions(device, options.dtype, share, options.attention, options.cuda_graphs == "on")
+
+
+def _sizes(options: argparse.Namespace, base: EngineConfig) -> EngineConfig:
+    """Take the numbers that were given, and the others from what suits the device."""
+    named = {name: value for name in _BY_DEVICE if (value := getattr(options, name)) is not None}
+    steps = (named.get(name, getattr(base, name)) for name in ("step_tokens", "prefill_tokens"))
+    return replace(base, **named, chunk_tokens=min(base.chunk_tokens, *steps))
 
 
 def _sampling(options: argparse.Namespace, model: Path) -> SamplingDefaults:

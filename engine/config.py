@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from engine.cuda.options import DeviceOptions
 from engine.errors import EngineError
 from engine.sampling import PLAIN_SAMPLING, SamplingDefaults
 
@@ -49,7 +50,8 @@ class EngineConfig:
         min_cache_tokens: shortest marked prefix that is kept longer than others.
         sampling: what a request that says nothing is sampled with.
         weights: how linear weights are kept, a name in `engine.kernels.LINEARS`.
-        runner: what computes steps, one of `RUNNERS`.
+        runner: what computes steps on the CPU, one of `RUNNERS`.
+        device: where to compute instead, and how; None for the CPU. Weights are then kept in its own type.
     """
 
     block_size: int = 16
@@ -73,6 +75,7 @@ class EngineConfig:
     weights: str = "fp16"
     runner: str = "auto"
     sampling: SamplingDefaults = PLAIN_SAMPLING
+    device: DeviceOptions | None = None
 
     def __post_init__(self) -> None:
         """Refuse numbers the scheduler could not make progress with."""
@@ -112,6 +115,20 @@ class EngineConfig:
         if self.tenant_waiting is None:
             return self.max_waiting - self.max_waiting // 4
         return min(self.tenant_waiting, self.max_waiting)
+
+
+GPU_CONFIG = EngineConfig(
+    block_size=32,
+    kv_dtype="bf16",
+    max_running=256,
+    max_waiting=1024,
+    chunk_tokens=512,
+    step_tokens=8192,
+    prefill_tokens=2048,
+    long_prefill=2048,
+    device=DeviceOptions(),
+)
+"""Where a GPU computes: larger steps, and as many sequences as keep it busy. Not yet measured on one."""
 
 
 @dataclass(frozen=True, slots=True)

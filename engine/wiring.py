@@ -1,13 +1,15 @@
 """Builds the engine from a model on disk; the only place that knows how the parts fit."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from engine.app import App
 from engine.config import EngineConfig, EngineSpec
 from engine.core import Core, CoreParts, Observer, StepRunner
+from engine.cuda.build import DeviceSpec, prepare_device
+from engine.cuda.options import DeviceOptions
 from engine.errors import ModelError
 from engine.grammar.llguidance_grammar import LlguidanceCompiler
 from engine.kv.contract import KvGroup
@@ -54,6 +56,8 @@ def load(spec: EngineSpec) -> Loaded:
     model = checkpoint.config
     config = spec.config.sized(_token_bytes(model, spec.config.kv_dtype))
     try:
+        if config.device is not None:
+            return _on_device(config, config.device, checkpoint)
         kv = new_kv(config, model.kv_groups)
         runner_spec = RunnerSpec(config.weights, kv.num_blocks, config.block_size, config.kv_dtype)
         choice = RunnerChoice(config.runner, runner_spec, spec.threads)
@@ -62,6 +66,30 @@ def load(spec: EngineSpec) -> Loaded:
         reason = str(error).partition("\n")[0]
         raise ModelError(f"{spec.model} does not fit this machine as {config.weights}: {reason}") from error
     return Loaded(config, checkpoint, runner, kv)
+
+
+def _on_device(config: EngineConfig, options: DeviceOptions, checkpoint: Checkpoint) -> Loaded:
+    """Put the model on a device; the pool takes what is left there, unless the config says how many tokens."""
+    model = checkpoint.config
+    prepared = prepare_device(
+        model,
+        read_decoder(model, checkpoint.weights),
+        DeviceSpec(
+            device=options.device,
+            block_size=config.block_size,
+            max_rows=config.max_running,
+            step_tokens=config.step_tokens + config.max_running,
+            dtype=options.dtype,
+            kv_dtype=config.kv_dtype,
+            attention=options.attention,
+            num_blocks=config.num_blocks if options.kv_share is None else None,
+            kv_share=options.kv_share or 1.0,
+            graphs=options.graphs,
+        ),
+    )
+    config = replace(config, kv_tokens=prepared.num_blocks * config.block_size)
+    kv = new_kv(config, model.kv_groups)
+    return Loaded(config, checkpoint, prepared.runner(kv.saved), kv)
 
 
 def _token_bytes(model: ModelConfig, kv_dtype: str) -> int:

@@ -77,10 +77,9 @@ class _Builder:
     def fitting_blocks(self) -> int:
         """Run the largest step over a small pool, and return how many blocks the rest of the device holds."""
         spec = self.spec
-        tokens = min(spec.step_tokens, self.config.context)
-        parts = self.parts(-(-tokens // spec.block_size) + 1)
+        parts = self.parts(-(-min(spec.step_tokens, self.config.context) // spec.block_size) + 1)
         small = DeviceRunner(parts, spec.max_rows, None, _discard)
-        free = free_beside(spec.device, lambda: rehearse(small, tokens))
+        free = free_beside(spec.device, lambda: rehearse(small, spec.step_tokens))
         return blocks_that_fit(
             free, spec.kv_share, [parts.kv.block_bytes(group) for group in range(len(parts.kv.pools))]
         )

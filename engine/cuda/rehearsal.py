@@ -8,13 +8,24 @@ from engine.work import Plan, Work
 
 
 def rehearse(runner: DeviceRunner, tokens: int) -> None:
-    """Compute one prompt of that many tokens, and its next token; the pool must hold it.
+    """Compute prompts of so many tokens together, and the next token of each.
 
-    Side effects: writes into the pool's first blocks.
+    Side effects: writes into the pool's first blocks, which must hold the longest prompt and its next token.
     """
-    blocks = list(range(-(-(tokens + 1) // runner.kv.shape.block_size)))
+    longest = min(tokens, runner.model.config.context) - 1
+    prompts = [longest] * (tokens // longest) + [tokens % longest] * (tokens % longest > 0)
+    sequences = [_sequence(runner, -1 - index, length) for index, length in enumerate(prompts)]
+    runner.run(Plan(tuple(Work(sequence, 0, sequence.num_tokens, 0) for sequence in sequences)))
+    for sequence in sequences:
+        sequence.output_ids.append(0)
+    runner.run(
+        Plan(tuple(Work(one, one.num_tokens - 1, 1, one.num_tokens - 1) for one in sequences[: runner.max_rows]))
+    )
+
+
+def _sequence(runner: DeviceRunner, seq_id: int, tokens: int) -> Sequence:
     sequence = Sequence(
-        seq_id=-1,
+        seq_id=seq_id,
         sample_index=0,
         prompt_ids=(0,) * tokens,
         params=SamplingParams(max_tokens=1, temperature=0),
@@ -22,7 +33,6 @@ def rehearse(runner: DeviceRunner, tokens: int) -> None:
         output=OutputText(()),
         arrival_s=0.0,
     )
+    blocks = list(range(-(-(tokens + 1) // runner.kv.shape.block_size)))
     sequence.tables = [blocks for _ in runner.kv.pools]
-    runner.run(Plan((Work(sequence, 0, tokens, 0),)))
-    sequence.output_ids.append(0)
-    runner.run(Plan((Work(sequence, tokens, 1, tokens),)))
+    return sequence

@@ -54,6 +54,7 @@ class DeviceRunner:
             do for other rows in the step, so nothing is gained by fixed cuts.
         decode: the static buffers of decode steps.
         graphs: None where no step is recorded.
+        max_rows: most sequences in a recorded step.
     """
 
     any_chunks = True
@@ -63,6 +64,7 @@ class DeviceRunner:
         self.kv = parts.kv
         self.model = parts.model
         self.graphs = graphs
+        self.max_rows = max_rows
         self.decode = DecodeStep(parts, max_rows)
         self._saved = saved
 
