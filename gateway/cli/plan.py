@@ -138,8 +138,9 @@ def bar(share: float) -> str:
 def _advice(made: Plan) -> str:
     if not made.kv_tokens:
         return "The weights leave no room for a cache here: choose smaller weights or more memory."
-    flags = f"--kv-dtype {made.question.kv} --kv-tokens {made.kv_tokens} --max-running {made.max_running}"
-    names = f"LAMINA_ENGINE__KV_TOKENS={made.kv_tokens} LAMINA_ENGINE__MAX_RUNNING={made.max_running}"
+    wanted = {"kv-dtype": made.question.kv, "kv-tokens": made.kv_tokens, "max-running": made.max_running}
+    flags = " ".join(f"--{name} {value}" for name, value in wanted.items())
+    names = " ".join(f"LAMINA_ENGINE__{name.replace('-', '_').upper()}={value}" for name, value in wanted.items())
     return f"* the cache asked about. Engine: {flags}\nWhole set: {names}"
 
 

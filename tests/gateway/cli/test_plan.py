@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from gateway.cli import lamina
 from gateway.cli.plan import PlanError, Size, bar, free_memory_bytes, sized
+from gateway.settings import load_settings
 from tests.servers.running_set import ROOT
 
 
@@ -42,6 +43,8 @@ def test_a_person_reads_the_same() -> None:
     assert "16 GiB for 131,072 tokens" in told
     assert re.search(r"as built, bf16 \* .* 25\.0% .* 75\.0% .* █████ ", told)
     assert "--kv-dtype bf16 --kv-tokens" in told
+    named = dict(re.findall(r"(LAMINA_ENGINE__\w+)=(\S+)", told))
+    assert load_settings(named).engine.kv_dtype == "bf16", "the settings it names are settings"
     assert max(map(len, told.splitlines())) <= 120
 
 
