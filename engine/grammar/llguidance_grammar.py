@@ -14,7 +14,7 @@ from engine.grammar.schema_bounds import MAX_SOURCE_BYTES, too_hard
 from engine.tokenizer import Tokenizer
 
 _WHITESPACE = r"[\x20\x0A\x0D\x09]{1,16}"
-_KEPT = 32
+_KEPT = 16
 _SPECIAL = b"\xff"
 """Starts the spelling of a control token for llguidance, so that no text can match it."""
 
