@@ -13,10 +13,10 @@ import time
 from engine.config import EngineConfig
 from engine.detokenizer import OutputText
 from engine.kv.wishes import CacheWishes
+from engine.pool import new_kv
 from engine.sampling import SamplingParams
 from engine.scheduler import Scheduler
 from engine.sequence import Sequence
-from engine.wiring import new_kv
 
 _PROMPT = 100
 _ANSWER = 64

@@ -16,7 +16,7 @@ KV_DTYPES = ("fp32", "fp16", "bf16", "int8", "fp8")
 RUNNERS = ("auto", "native", "torch")
 """What `engine.runners` can make; `auto` is the fastest that works here."""
 
-RETENTION = ("lru",)
+RETENTION = ("lru", "hit-density")
 """The names in `engine.kv.retention.RETENTION`."""
 
 _LAST_PORT = 65535
@@ -108,6 +108,11 @@ class EngineConfig:
     def num_blocks(self) -> int:
         """Whole blocks in the pool."""
         return self.kv_tokens // self.block_size
+
+    @property
+    def max_step_tokens(self) -> int:
+        """Most tokens a step may compute."""
+        return self.max_running + max(self.step_tokens, self.prefill_tokens)
 
     @property
     def waiting_per_tenant(self) -> int:

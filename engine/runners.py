@@ -1,13 +1,15 @@
-"""Chooses what computes steps: the fastest that this machine and this model allow, or the one that is named.
+"""Chooses what computes steps: the fastest that this machine and this model allow, or what is named.
 
-The torch runner is the reference and runs everywhere. The native one does a step in one call; its numbers depend
+The torch kernels are the reference and run everywhere. The native ones do a step in one call; their numbers depend
 on nothing but a sequence's own tokens, so prompts may be cut anywhere.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from engine.core import StepRunner
 from engine.errors import EngineError
+from engine.kv.contract import KvStore
 from engine.loader.contract import ModelConfig
 from engine.models.decoder_weights import DecoderWeights
 from engine.native.build import BuildError, built_library
@@ -17,43 +19,59 @@ from engine.native.support import machine_gap, model_gap
 from engine.runner import RunnerSpec, SaveSink, build_runner
 
 
+class PooledRunner(StepRunner, Protocol):
+    """A runner with its KV pool."""
+
+    @property
+    def kv(self) -> KvStore:
+        """The pool."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class RunnerChoice:
-    """What a runner is made from.
+class Kernels:
+    """What will compute a model.
 
     Attributes:
-        name: one of `engine.config.RUNNERS`.
-        threads: that compute a step.
+        native: the compiled kernels; None for torch's.
     """
 
-    name: str
-    spec: RunnerSpec
-    threads: int
+    model: ModelConfig
+    native: Library | None
+
+    @property
+    def name(self) -> str:
+        """Tells kernels with other numbers apart."""
+        return "torch" if self.native is None else "native"
+
+    def runner(self, spec: RunnerSpec, weights: DecoderWeights, threads: int, saved: SaveSink) -> PooledRunner:
+        """Pack the weights, reserve the KV pool, and make the runner of both.
+
+        Raises:
+            EngineError: the spec names what the kernels do not know.
+            MemoryError, RuntimeError: this machine lacks a kernel or the memory.
+        """
+        if self.native is None:
+            return build_runner(self.model, weights, spec, saved)
+        return build_native_runner(self.native, self.model, weights, spec, threads=threads, saved=saved)
 
 
-def make_runner(choice: RunnerChoice, config: ModelConfig, weights: DecoderWeights, saved: SaveSink) -> StepRunner:
-    """Pack the weights, reserve the KV pool, and make the runner of both.
+def find_kernels(name: str, model: ModelConfig, kv_dtype: str) -> Kernels:
+    """Find the kernels of a name in `engine.config.RUNNERS`.
 
     Raises:
-        EngineError: the runner that was named cannot be had, or the spec names what it does not know.
-        MemoryError, RuntimeError: this machine lacks a kernel or the memory.
+        EngineError: `native` was asked for and cannot be had.
     """
-    library = None if choice.name == "torch" else _library(choice, config)
-    if library is None:
-        return build_runner(config, weights, choice.spec, saved)
-    return build_native_runner(library, config, weights, choice.spec, threads=choice.threads, saved=saved)
-
-
-def _library(choice: RunnerChoice, config: ModelConfig) -> Library | None:
-    """The native kernels; None when they cannot be had and need not be."""
-    gap, path = machine_gap() or model_gap(config, choice.spec.kv_dtype), built_library()
+    if name == "torch":
+        return Kernels(model, None)
+    gap, path = machine_gap() or model_gap(model, kv_dtype), built_library()
     if path is None:
-        gap = gap or "its kernels are not built; run python -m engine.native"
-    if path is not None and gap is None:
+        gap = gap or "the kernels are not built; run python -m engine.native"
+    elif gap is None:
         try:
-            return Library(path)
+            return Kernels(model, Library(path))
         except BuildError as error:
             gap = str(error)
-    if choice.name == "native":
+    if name == "native":
         raise EngineError(f"the native runner cannot be had: {gap}")
-    return None
+    return Kernels(model, None)

@@ -41,7 +41,7 @@ class Sequence:
         write_from: first position whose keys and values may be stored; those before it lie in shared blocks.
         tables: a block table per KV group, blocks in token order; empty unless running.
         prefix: what the first look-up of the prompt found; None before it.
-        hit_unit: a cached prefix counts in whole multiples of so many tokens.
+        hit_unit: a cached prefix counts in whole multiples of so many tokens; 1 for any number.
         cache_upto: no block with a token at or behind this position may be cached for others.
         covered: tokens the tables are known to hold in blocks that may be written.
         swapped: whether its blocks were handed to the host when it was preempted.
@@ -99,7 +99,7 @@ class Sequence:
             return PromptUse()
         whole = min(len(self.prompt_ids), self.cache_upto) // block_size * block_size
         hit = self.prefix.hit_tokens
-        return PromptUse(hit, max(0, whole - hit), self.prefix.told_miss, self.prefix.differs_at, self.hit_unit)
+        return PromptUse(hit, max(0, whole - hit), self.prefix.told_miss, self.prefix.differs_at)
 
     def tokens(self, start: int, stop: int) -> list[int]:
         """Return the token ids at positions [start, stop)."""

@@ -12,16 +12,15 @@ from engine.cuda.build import DeviceSpec, prepare_device
 from engine.cuda.options import DeviceOptions
 from engine.errors import ModelError
 from engine.grammar.llguidance_grammar import LlguidanceCompiler
-from engine.kv.contract import KvGroup
 from engine.kv.kv_cache import KvCache
-from engine.loader import Checkpoint, ModelConfig, open_checkpoint
+from engine.loader import Checkpoint, open_checkpoint
 from engine.metrics import Metrics
 from engine.models.read_decoder import read_decoder
-from engine.plan.kv import KV_TYPES
+from engine.pool import identity, measured_rates, new_kv, token_bytes
+from engine.revision import model_revision
 from engine.runner import RunnerSpec
-from engine.runners import RunnerChoice, make_runner
+from engine.runners import find_kernels
 from engine.scheduler import Scheduler
-from engine.scheduler.uncached import UncachedBlocks
 from engine.served_model import ServedModel
 from engine.worker import QueueLimits, Worker
 
@@ -54,21 +53,26 @@ def load(spec: EngineSpec) -> Loaded:
     torch.set_num_threads(spec.threads)
     checkpoint = open_checkpoint(spec.model)
     model = checkpoint.config
-    config = spec.config.sized(_token_bytes(model, spec.config.kv_dtype))
+    layer_bytes = token_bytes(model, spec.config.kv_dtype)
+    config = spec.config.sized(layer_bytes * model.layers)
+    revision = model_revision(spec.model, ())
     try:
         if config.device is not None:
-            return _on_device(config, config.device, checkpoint)
-        kv = new_kv(config, model.kv_groups)
+            return _on_device(config, config.device, checkpoint, revision)
+        kernels = find_kernels(config.runner, model, config.kv_dtype)
+        root = identity(checkpoint, revision, config, kernels.name).root()
+        kv = new_kv(config, model.kv_groups, layer_bytes, root)
         runner_spec = RunnerSpec(config.weights, kv.num_blocks, config.block_size, config.kv_dtype)
-        choice = RunnerChoice(config.runner, runner_spec, spec.threads)
-        runner = make_runner(choice, model, read_decoder(model, checkpoint.weights), kv.saved)
+        runner = kernels.runner(runner_spec, read_decoder(model, checkpoint.weights), spec.threads, kv.saved)
     except (RuntimeError, MemoryError) as error:
         reason = str(error).partition("\n")[0]
         raise ModelError(f"{spec.model} does not fit this machine as {config.weights}: {reason}") from error
+    if kv.host is not None:
+        kv.rates = measured_rates(runner.kv, model.kv_groups)
     return Loaded(config, checkpoint, runner, kv)
 
 
-def _on_device(config: EngineConfig, options: DeviceOptions, checkpoint: Checkpoint) -> Loaded:
+def _on_device(config: EngineConfig, options: DeviceOptions, checkpoint: Checkpoint, revision: str) -> Loaded:
     """Put the model on a device; the pool takes what is left there, unless the config says how many tokens."""
     model = checkpoint.config
     prepared = prepare_device(
@@ -78,7 +82,7 @@ def _on_device(config: EngineConfig, options: DeviceOptions, checkpoint: Checkpo
             device=options.device,
             block_size=config.block_size,
             max_rows=config.max_running,
-            step_tokens=config.step_tokens + config.max_running,
+            step_tokens=config.max_step_tokens,
             dtype=options.dtype,
             kv_dtype=config.kv_dtype,
             attention=options.attention,
@@ -88,18 +92,9 @@ def _on_device(config: EngineConfig, options: DeviceOptions, checkpoint: Checkpo
         ),
     )
     config = replace(config, kv_tokens=prepared.num_blocks * config.block_size)
-    kv = new_kv(config, model.kv_groups)
+    root = identity(checkpoint, revision, config, f"{options.device} {options.dtype} {options.attention}").root()
+    kv = new_kv(config, model.kv_groups, token_bytes(model, config.kv_dtype), root)
     return Loaded(config, checkpoint, prepared.runner(kv.saved), kv)
-
-
-def _token_bytes(model: ModelConfig, kv_dtype: str) -> int:
-    """Bytes of one token's keys and values in all layers."""
-    return model.layers * 2 * model.kv_heads * KV_TYPES[kv_dtype].row_bytes(model.head_dim)
-
-
-def new_kv(config: EngineConfig, groups: tuple[KvGroup, ...] = (KvGroup((0,)),)) -> KvCache:
-    """Make the books of an empty pool."""
-    return UncachedBlocks(groups, config.num_blocks, config.block_size)
 
 
 def build_core(loaded: Loaded, observer: Observer) -> Core:

@@ -69,7 +69,8 @@ class Holder(Protocol):
         write_from: first position the next step may store; what lies before it is in place already.
         tables: a block table per KV group, blocks in token order; empty unless it holds blocks.
         prefix: what its first look-up found.
-        hit_unit: a hit counts in whole multiples of so many tokens; the rest is computed again, and not stored.
+        hit_unit: 1, or a multiple of the block size: a hit counts in whole multiples of so many tokens, and what
+            is cached behind is computed again into blocks of its own.
         cache_upto: no block with a token at or behind this position is cached for others.
     """
 

@@ -20,7 +20,7 @@ class Prompt:
 
     Attributes:
         num_tokens: tokens to be in the blocks before the next one can be chosen.
-        unit: a hit counts in whole multiples of so many tokens.
+        unit: 1, or a hit counts in whole multiples of so many tokens and blocks behind it are left alone.
     """
 
     chain: Chain
@@ -146,6 +146,8 @@ def _usable_blocks(prompt: Prompt, windows: Sequence[int | None], runs: list[lis
     windowed = [(run, window) for run, window in zip(runs, windows, strict=True) if window is not None]
     for blocks in range(reach, 0, -1):
         position = prompt.usable(blocks * prompt.block_size)
+        if prompt.unit > 1 and position < blocks * prompt.block_size:
+            continue
         if all(
             run[blocks - 1] >= blocks - first_visible(position, window, prompt.block_size)
             for run, window in windowed

@@ -8,6 +8,7 @@ computed in other pieces: no token of an answer, no short last chunk, nothing be
 and alone equals batched, bit for bit, with either runner. Test: tests/engine/test_cached_equals_cold.py.
 """
 
+import math
 from dataclasses import dataclass
 
 from engine.sequence import Sequence
@@ -20,15 +21,17 @@ class Cuts:
     Attributes:
         chunk_tokens: the fixed chunk; None when a prompt may be cut anywhere.
         helping: tokens of one sequence that are planned at a time where it may be cut anywhere.
+        block_size: tokens in a KV block.
     """
 
     chunk_tokens: int | None
     helping: int
+    block_size: int
 
     def begin(self, sequence: Sequence) -> None:
         """Tell the cache what it may use and keep of a new sequence."""
         if self.chunk_tokens is not None:
-            sequence.hit_unit = self.chunk_tokens
+            sequence.hit_unit = math.lcm(self.chunk_tokens, self.block_size)
             sequence.cache_upto = 0
 
     def started(self, sequence: Sequence) -> None:

@@ -47,7 +47,7 @@ class Scheduler:
         self.waiting = WaitingQueue()
         self.running: list[Sequence] = []
         self._following = 0
-        self._cuts = Cuts(None if any_chunks else config.chunk_tokens, config.long_prefill)
+        self._cuts = Cuts(None if any_chunks else config.chunk_tokens, config.long_prefill, kv.block_size)
         self._ageing = Ageing(config.ageing_s)
         self._shares = FairShare(config.long_prefill, _MAX_DEBT_STEPS * config.step_tokens)
 

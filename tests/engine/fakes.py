@@ -9,6 +9,7 @@ import torch
 from engine.config import EngineConfig
 from engine.core import Core, CoreParts, StepFigures
 from engine.events import FinishReason
+from engine.pool import new_kv
 from engine.scheduler import Scheduler
 from engine.sequence import Sequence as Answer
 from engine.tokenizer import Tokenizer
@@ -98,7 +99,7 @@ def build_core(
 ) -> Core:
     """A core around a scripted runner, its clock standing still."""
     config = config or tiny.small_config()
-    scheduler = Scheduler(config, tiny.new_kv(config), 1024, runner.any_chunks)
+    scheduler = Scheduler(config, new_kv(config), 1024, runner.any_chunks)
     return Core(
         CoreParts(
             scheduler=scheduler,

@@ -18,10 +18,10 @@ from engine.detokenizer import OutputText
 from engine.events import FinishReason
 from engine.kv.contract import KvGroup
 from engine.kv.wishes import Breakpoint, CacheWishes
+from engine.pool import new_kv
 from engine.sampling import SamplingParams
 from engine.scheduler import Scheduler
 from engine.sequence import Sequence
-from engine.wiring import new_kv
 from tests.engine.fakes import CountingObserver, byte_tokenizer
 from tests.engine.paper_model import PaperRunner, PaperStore, next_token
 
@@ -65,13 +65,13 @@ class World:
             host_kv_mb=self.host_kv_mb,
         )
         self.kv = new_kv(self.config, self.groups)
-        self.kv.rates = replace(self.kv.rates, bytes_per_s=1e9, recompute_s=1e-3)
+        self.kv.rates = replace(self.kv.rates, bytes_per_s=1e6)
         store = PaperStore(self.kv.num_blocks, self.config.block_size)
         self.observer = CountingObserver()
         runner = PaperRunner(self.groups, store, self.kv.saved, self._fail, self._poison, self.any_chunks)
         scheduler = Scheduler(self.config, self.kv, _CONTEXT, self.any_chunks)
         self.core = Core(
-            CoreParts(scheduler, runner, byte_tokenizer(), frozenset([_EOS_ID]), self.observer, lambda: self.now_s)
+            CoreParts(scheduler, runner, byte_tokenizer(), frozenset([_EOS_ID]), self.observer, self._clock)
         )
         self._failing = 0
         self._prompts = [self._tokens(self.dice.randint(1, 60)) for _ in range(6)]
@@ -103,6 +103,11 @@ class World:
             self.core.scheduler.check()
         if self.core.has_work or self.kv.usage().blocks_used:
             raise AssertionError("somebody never ends, or left a block behind")
+
+    def _clock(self) -> float:
+        """A millisecond passes between two looks at it, so that steps take time."""
+        self.now_s += 1e-3
+        return self.now_s
 
     def _submit(self) -> None:
         if self.core.scheduler.num_waiting >= self.config.max_waiting:

@@ -15,6 +15,7 @@ import uvicorn
 from engine.config import Address, EngineConfig
 from engine.core import StepRunner
 from engine.loader import open_checkpoint
+from engine.pool import new_kv
 from engine.server import http_config, listening
 from engine.wiring import Loaded, assemble
 from tests.engine import tiny
@@ -57,7 +58,7 @@ class Served:
 def serving(folder: Path, runner: StepRunner, config: EngineConfig | None = None) -> Iterator[Served]:
     """Serve until the block ends; then the thread is gone and so is the socket."""
     config = config or tiny.small_config()
-    app = assemble(NAME, Loaded(config, open_checkpoint(folder), runner, tiny.new_kv(config)))
+    app = assemble(NAME, Loaded(config, open_checkpoint(folder), runner, new_kv(config)))
     with tempfile.TemporaryDirectory() as short:
         path = Path(short) / "e.sock"
         with listening(Address(path, "", 0)) as listener:

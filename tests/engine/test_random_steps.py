@@ -20,14 +20,15 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("any_chunks", [True, False])
-@pytest.mark.parametrize("groups", [(FULL,), (FULL, WINDOW)])
-@pytest.mark.parametrize("host_kv_mb", [0, 1])
+@pytest.mark.parametrize(
+    ("any_chunks", "groups", "host_kv_mb"),
+    [(True, (FULL,), 0), (False, (FULL,), 1), (True, (FULL, WINDOW), 1), (False, (FULL, WINDOW), 0)],
+)
 def test_anything_at_any_time(any_chunks: bool, groups: tuple[KvGroup, ...], host_kv_mb: int) -> None:
     world = World(7, any_chunks, groups, host_kv_mb)
-    while world.happened["step"] < 300:
+    while world.happened["step"] < 250:
         world.turn()
     world.finish()
-    assert (
-        min(world.happened[name] for name in ("fork", "abort", "recompute", "failed step", "stop", "length")) > 0
-    )
+    seen = {name for name, count in world.happened.items() if count}
+    assert seen >= {"fork", "abort", "failed step", "stop", "length"}
+    assert seen & {"recompute", "swap"}

@@ -14,17 +14,17 @@ from engine.attention.contract import Segment
 from engine.attention.paged import PagedKV
 from engine.config import EngineConfig
 from engine.detokenizer import OutputText
-from engine.kv.contract import NULL_BLOCK, KvGroup
-from engine.kv.kv_cache import KvCache, Retention
+from engine.kv.contract import NULL_BLOCK
+from engine.kv.kv_cache import KvCache
 from engine.loader import Checkpoint, ModelConfig, open_checkpoint
 from engine.models.contract import StepInput
 from engine.models.read_decoder import read_decoder
+from engine.pool import new_kv
 from engine.runner import Runner, RunnerSpec
 from engine.runner import build_runner as packed_runner
 from engine.sampler import sample
 from engine.sampling import SamplingParams
 from engine.scheduler import Scheduler
-from engine.scheduler.uncached import UncachedBlocks
 from engine.sequence import Sequence
 from engine.tokenizer import byte_alphabet
 
@@ -181,17 +181,6 @@ def small_config(**changes: object) -> EngineConfig:
         weights="fp32",
     )
     return replace(base, **changes)
-
-
-def new_kv(config: EngineConfig, groups: tuple[KvGroup, ...] = (KvGroup((0,)),)) -> KvCache:
-    """The books of an empty pool."""
-    return UncachedBlocks(groups, config.num_blocks, config.block_size)
-
-
-def caching_kv(config: EngineConfig, groups: tuple[KvGroup, ...]) -> KvCache:
-    """The books of an empty pool that remembers prefixes."""
-    blocks = (config.num_blocks,) * len(groups)
-    return KvCache(groups, blocks, config.block_size, b"tiny", retention=Retention())
 
 
 def build_runner(folder: Path, config: EngineConfig, **choices: str) -> tuple[Checkpoint, Runner]:

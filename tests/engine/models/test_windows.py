@@ -5,6 +5,7 @@ import torch
 
 from engine.kv.contract import NULL_BLOCK
 from engine.loader import Checkpoint
+from engine.pool import new_kv
 from engine.runner import Runner
 from engine.sampling import SamplingParams
 from engine.sequence import Sequence
@@ -48,7 +49,7 @@ def test_blocks_behind_the_window_are_given_back_while_it_runs(
 ) -> None:
     _, runner = loaded
     tiny.poison(runner.kv)
-    kv = tiny.caching_kv(CONFIG, tuple(pool.group for pool in runner.kv.pools))
+    kv = new_kv(CONFIG, tuple(pool.group for pool in runner.kv.pools))
     holes: list[int] = []
     run = runner.run
 
@@ -70,7 +71,7 @@ def test_a_shared_prefix_gives_the_same_answer(
     """llama.cpp#21749, vllm#57610: window models may use cached prefixes too, wherever prompts part."""
     _, runner = loaded
     tiny.poison(runner.kv)
-    kv = tiny.caching_kv(CONFIG, tuple(pool.group for pool in runner.kv.pools))
+    kv = new_kv(CONFIG, tuple(pool.group for pool in runner.kv.pools))
     for _ in range(2):
         for one, answer in zip(sequences(), expected, strict=True):
             assert tiny.generate(runner, CONFIG, [one], kv) == [answer]
@@ -86,7 +87,7 @@ def test_a_crowded_pool_preempts_and_gives_the_same_answers(
     _, runner = loaded
     tiny.poison(runner.kv)
     tight = tiny.small_config(max_running=3, kv_tokens=128)
-    kv = tiny.caching_kv(tight, tuple(pool.group for pool in runner.kv.pools))
+    kv = new_kv(tight, tuple(pool.group for pool in runner.kv.pools))
     crowd = sequences()
     assert tiny.generate(runner, tight, crowd, kv) == expected
     assert sum(one.num_preemptions for one in crowd) > 0

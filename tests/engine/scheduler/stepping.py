@@ -1,6 +1,7 @@
 """A scheduler without a model: steps in which every token sampled is 7."""
 
 from engine.kv.wishes import CacheWishes
+from engine.pool import new_kv
 from engine.sampling import SamplingParams
 from engine.scheduler import Scheduler
 from engine.sequence import Sequence
@@ -13,7 +14,7 @@ Span = tuple[int, int, int]
 def make(kv_tokens: int = 64, any_chunks: bool = False, **changes: object) -> Scheduler:
     """A scheduler over an empty pool."""
     config = tiny.small_config(kv_tokens=kv_tokens, **changes)
-    return Scheduler(config, tiny.new_kv(config), 1024, any_chunks)
+    return Scheduler(config, new_kv(config), 1024, any_chunks)
 
 
 def sequence(
