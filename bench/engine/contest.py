@@ -1,7 +1,6 @@
 """The parent's side: contestants as processes, asked in turn so that the machine's moods reach all alike."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -34,10 +33,8 @@ class Contestant:
     def __init__(self, name: str, argv: Iterable[str], tasks: frozenset[str]) -> None:
         self.name = name
         self._tasks = tasks
-        environment = {**os.environ, "GOMP_SPINCOUNT": "3000", "PYTHONPATH": str(ROOT)}
-        self._child = subprocess.Popen(
-            list(argv), cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        argv = ["env", "GOMP_SPINCOUNT=3000", f"PYTHONPATH={ROOT}", *argv]
+        self._child = subprocess.Popen(argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.about = self._read()
 
     def can(self, task: Task) -> bool:

@@ -8,6 +8,7 @@ from bench.engine.answering import Task, answer, ids_from
 from engine.config import EngineConfig, EngineSpec
 from engine.core import Core
 from engine.detokenizer import OutputText
+from engine.events import TokenEvent
 from engine.metrics import Metrics
 from engine.sampling import SamplingParams
 from engine.sequence import Sequence
@@ -34,12 +35,20 @@ class Lamina:
         params = SamplingParams(max_tokens=max_tokens, temperature=0, ignore_eos=True)
         sequence = Sequence(self._next_id, 0, tuple(ids), params, 0, OutputText(()), time.monotonic())
         self._next_id += 1
-        self.core.add(sequence)
+        self._heed(self.core.add(sequence))
         return sequence
+
+    def _step(self) -> None:
+        self._heed(self.core.step())
 
     def _run_out(self) -> None:
         while self.core.has_work:
-            self.core.step()
+            self._step()
+
+    def _heed(self, events: list[TokenEvent]) -> None:
+        for event in events:
+            if event.error is not None:
+                raise event.error
 
     def prefill(self, tokens: int) -> float:
         """Time a prompt nobody has seen, its first token included."""
@@ -54,11 +63,11 @@ class Lamina:
         room = tokens + 2 * sequences * (context // _SMALL_CHUNK + 2)
         entered = [self._add(self._fresh(context), room) for _ in range(sequences)]
         while not all(one.output_ids for one in entered):
-            self.core.step()
-        self.core.step()
+            self._step()
+        self._step()
         began = time.perf_counter()
         for _ in range(tokens):
-            self.core.step()
+            self._step()
         took = time.perf_counter() - began
         for one in entered:
             self.core.abort(one.seq_id)
