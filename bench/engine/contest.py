@@ -51,9 +51,9 @@ class Contestant:
 
     def close(self) -> None:
         """End the child."""
-        if self._child.stdin is not None:
+        with self._child:
+            assert self._child.stdin is not None
             self._child.stdin.close()
-        self._child.wait(timeout=30)
 
     def _ask(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         assert self._child.stdin is not None
