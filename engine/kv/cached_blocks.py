@@ -217,12 +217,14 @@ class CachedBlocks:
     def discard(self, nodes: Iterable[Node]) -> None:
         """Forget nodes that cannot be trusted, and all that hangs from them."""
         for node in nodes:
+            self._forget_on_host(node)
             if node.tree.nodes.get(node.digest) is node:
                 self._forget_subtree(node, "discard")
 
     def _save(self, group: int, block: int, node: Node) -> None:
         host = self._moves.host
-        if host is not None and (node.swapped or node.uses >= host.min_uses):
+        must_vanish = self._drop_expired and node.ttl_s > 0
+        if host is not None and not must_vanish and (node.swapped or node.uses >= host.min_uses):
             self._moves.save(group, block, node.digest, Label(node.tree.salt, node.parent_digest, node.tokens))
 
     def _leaf_instead(self, evictable: Evictable, group: int, node: Node, block: int) -> tuple[Node, int]:
@@ -284,7 +286,13 @@ class CachedBlocks:
         for ancestor in order:
             order += ancestor.children
         for lost in reversed(order):
+            self._forget_on_host(lost)
             self._forget_everywhere(lost, cause)
+
+    def _forget_on_host(self, node: Node) -> None:
+        if self._moves.host is not None:
+            for group in range(len(self.books)):
+                self._moves.forget_block(group, node.digest)
 
     def _lapse(self, node: Node) -> None:
         pins, node.pins, node.ttl_s, node.lapsed = node.pins, 0, 0.0, True

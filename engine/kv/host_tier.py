@@ -124,6 +124,11 @@ class HostTier:
             self._drop(oldest)
             self.evicted += 1
 
+    def forget(self, key: HostKey) -> None:
+        """Keep a block no longer."""
+        if key in self._blocks:
+            self._drop(key)
+
     def purge(self, salt: str) -> int:
         """Forget a tenant's blocks; return how many."""
         keys = [key for key, block in self._blocks.items() if block.salt == salt]

@@ -77,6 +77,13 @@ class Moves:
         if label is not None and self.host is not None:
             self.host.put((group, digest), HostBlock.of(payload, label.salt, label.parent_digest, label.tokens))
 
+    def forget_block(self, group: int, digest: bytes) -> None:
+        """Keep a block on the host no longer, and wait for it no longer."""
+        self._awaited.pop((group, digest), None)
+        self._awaited_before.pop((group, digest), None)
+        if self.host is not None:
+            self.host.forget((group, digest))
+
     def forget(self, salt: str) -> None:
         """Wait no longer for a tenant's payloads."""
         for awaited in (self._awaited, self._awaited_before):

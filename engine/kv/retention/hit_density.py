@@ -92,6 +92,7 @@ class HitDensity:
         self._halve_at = HALVE_AFTER_TURNOVERS * num_blocks
         self._choice = -1
         self._choices_left = 0
+        self._may_have_any = False
 
     def released(self, block: int, uses: int, *, at_end: bool, session: Session) -> None:
         """Classify the block and start its age."""
@@ -103,6 +104,7 @@ class HitDensity:
 
     def add(self, block: int, *, oldest: bool = False) -> None:
         """Rank the block by its kind and age."""
+        self._may_have_any = True
         octave = self._octave(self._tick - self._tick_of[block])
         which = self._by_kind[self._kind[block]][octave]
         if oldest:
@@ -122,13 +124,15 @@ class HitDensity:
 
     def evict(self) -> int:
         """Give up the longest unused block of the list that is worth least."""
+        if not self._may_have_any:
+            return NO_BLOCK
         if self._tick >= self._refresh_at:
             self._refresh()
         if self._choices_left == 0 or self._lists.first(self._choice) == NO_BLOCK:
             self._choice = self._least_worth()
             self._choices_left = min(CHOICES_PER_SCAN, 1 + self._num_blocks // 128)
         if self._choice < 0:
-            self._choices_left = 0
+            self._choices_left, self._may_have_any = 0, False
             return NO_BLOCK
         self._choices_left -= 1
         block = self._lists.first(self._choice)
