@@ -30,10 +30,10 @@ def load_folder(path: Path) -> Checkpoint:
     raw = _read_json(path / "config.json")
     settings = _read_json(path / "tokenizer_config.json", required=False)
     generation = _read_json(path / "generation_config.json", required=False)
-    tokenizer = _tokenizer(path / "tokenizer.json", settings)
+    config = _config(raw)
+    tokenizer = _tokenizer(path / "tokenizer.json", settings, config.vocab)
     ends = _ids(raw.get("eos_token_id")) | _ids(generation.get("eos_token_id"))
     eos = tokenizer.backend.token_to_id(_token_text(settings.get("eos_token")) or "")
-    config = _config(raw)
     return Checkpoint(
         config=config,
         weights=_weights(path, family_named(config.family).gain_offset),
@@ -58,6 +58,9 @@ def _read_json(path: Path, *, required: bool = True) -> dict[str, Any]:
 def _config(raw: Mapping[str, Any]) -> ModelConfig:
     family = family_of((raw.get("architectures") or [None])[0])
     described = family_named(family)
+    if raw.get("quantization_config"):
+        method = raw["quantization_config"].get("quant_method")
+        raise ModelError(f"safetensors quantised by {method!r} are not supported; GGUF files are")
     text = {**described.folder_defaults, **raw, **(raw.get("text_config") or {})}
     try:
         return ModelConfig(family=family, **(_common_fields(text) | dict(described.folder_fields(text))))
@@ -105,15 +108,17 @@ def _rope_scaling(raw: Mapping[str, Any]) -> dict[str, Any]:
     return {"rope_scaling": scaling}
 
 
-def _tokenizer(path: Path, settings: Mapping[str, Any]) -> Tokenizer:
+def _tokenizer(path: Path, settings: Mapping[str, Any], rows: int) -> Tokenizer:
     raw = _read_json(path)
+    # Small Gemmas ship their big sisters' tokenizer, with a token for images that they have no row for.
+    raw["added_tokens"] = [token for token in raw.get("added_tokens") or () if token["id"] < rows]
     try:
         backend = tokenizers.Tokenizer.from_str(json.dumps(raw))
     except Exception as error:  # the library raises bare Exception
         raise ModelError(f"cannot read {path}: {error}") from error
     backend.no_truncation()
     backend.no_padding()
-    specials = frozenset(token["id"] for token in raw.get("added_tokens", ()) if token.get("special"))
+    specials = frozenset(token["id"] for token in raw["added_tokens"] if token.get("special"))
     decoder = json.dumps(raw.get("decoder"))
     if "ByteLevel" not in decoder and "ByteFallback" not in decoder:
         raise ModelError(f"{path}: its decoder is neither byte-level nor SentencePiece with byte fallback")

@@ -7,6 +7,7 @@ import torch
 
 from engine.kv.contract import BlockCopy, BlockRestore, BlockSave, Transfers
 from engine.loader import open_checkpoint
+from engine.models import MODELS
 from engine.models.read_decoder import read_decoder
 from engine.runner import RunnerSpec, build_runner
 from engine.sampling import SamplingParams
@@ -22,10 +23,12 @@ def sequences(prompts: list[tuple[int, ...]], temperature: float = 0) -> list[Se
     return [tiny.new_sequence(seq_id, prompt, params) for seq_id, prompt in enumerate(prompts)]
 
 
-@pytest.mark.parametrize("weights", ["fp16", "fp32"])
-def test_alone_equals_batched_bit_for_bit(tiny_folder: Path, weights: str) -> None:
+@pytest.mark.parametrize("family", MODELS)
+@pytest.mark.parametrize(("weights", "kv_dtype"), [("fp16", "fp32"), ("fp32", "fp32"), ("fp32", "int8")])
+def test_alone_equals_batched_bit_for_bit(tmp_path: Path, family: str, weights: str, kv_dtype: str) -> None:
     config = tiny.small_config(max_running=6, weights=weights)
-    _, runner = tiny.build_runner(tiny_folder, config)
+    shape = tiny.Shape(family=family, layers=7 if family == "gemma3" else 2)
+    _, runner = tiny.build_runner(tiny.write_folder(tmp_path, shape), config, kv_dtype=kv_dtype)
     seen: dict[int, list[torch.Tensor]] = {}
     run = runner.run
 

@@ -128,6 +128,8 @@ def edit(folder: Path, name: str, **changes: object) -> None:
         ({"architectures": []}, "None"),
         ({"architectures": ["Qwen3MoeForCausalLM"]}, "'Qwen3MoeForCausalLM' is not supported; known"),
         ({"use_sliding_window": True}, "sliding windows"),
+        ({"quantization_config": {"quant_method": "awq"}}, "quantised by 'awq' are not supported"),
+        ({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}}, "partial rotations"),
         ({"hidden_act": "gelu"}, "gelu"),
         ({"rope_scaling": {"rope_type": "yarn"}}, "yarn"),
         ({"num_key_value_heads": 3}, "makes no sense"),
@@ -168,6 +170,16 @@ def test_templates_and_end_tokens_come_from_every_place_they_may_be(tmp_path: Pa
     assert named.render([{"role": "user", "content": "x"}]) == "NAMED"
     edit(folder, "tokenizer_config.json", chat_template=None)
     assert open_checkpoint(folder).template is None
+
+
+def test_an_added_token_without_a_row_is_left_out(tmp_path: Path) -> None:
+    folder = tiny.write_folder(tmp_path)
+    raw = json.loads((folder / "tokenizer.json").read_text())
+    raw["added_tokens"].append(raw["added_tokens"][0] | {"id": 265, "content": "<image>"})
+    (folder / "tokenizer.json").write_text(json.dumps(raw))
+    tokenizer = open_checkpoint(folder).tokenizer
+    assert tokenizer.vocab_size == 265
+    assert max(tokenizer.encode("a <image> <|im_end|>")) < 265
 
 
 def test_a_folder_says_whether_texts_begin_with_a_begin_token(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Long texts: our logits are Hugging Face transformers' within float tolerance."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -60,8 +61,9 @@ def test_tiny_models(tmp_path: Path, shape: tiny.Shape) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("family", MODELS)
-@pytest.mark.parametrize("rope", ["default", "linear"])
+@pytest.mark.parametrize(
+    ("family", "rope"), [*product(MODELS, ("default", "linear")), ("llama", "llama3"), ("qwen2", "llama3")]
+)
 def test_the_config_is_the_same_as_transformers_writes_it(tmp_path: Path, family: str, rope: str) -> None:
     """Releases differ in where they keep rotary settings and layer kinds."""
     from transformers import AutoConfig

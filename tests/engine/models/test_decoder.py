@@ -48,13 +48,15 @@ def test_long_text_gives_the_textbook_logits(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("linear", LINEARS)
-def test_a_linear_gives_a_row_the_same_bits_in_any_company(linear: str) -> None:
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_linear_gives_a_row_the_same_bits_in_any_company(linear: str, biased: bool) -> None:
     generator = torch.Generator().manual_seed(2)
     weight, rows = torch.randn(70, 48, generator=generator), torch.randn(60, 48, generator=generator)
     with torch.inference_mode():
-        apply = LINEARS[linear](weight, None)
+        bias = torch.randn(70, generator=generator) if biased else None
+        apply = LINEARS[linear](weight, bias)
         whole = apply(rows)
-        torch.testing.assert_close(whole, rows @ weight.T, rtol=2e-3, atol=2e-2)
+        torch.testing.assert_close(whole, rows @ weight.T + (bias if biased else 0), rtol=2e-3, atol=2e-2)
         for size in range(3, 60, 3):
             assert torch.equal(apply(rows[:size]), whole[:size])
 
