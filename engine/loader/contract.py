@@ -11,6 +11,9 @@ from engine.kv.contract import KvGroup
 from engine.loader.matrix import Matrix
 from engine.tokenizer import Tokenizer
 
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
+"""What reading values of the wrong kind out of a model's own settings may raise."""
+
 ACTIVATIONS = ("silu", "gelu_tanh")
 """Of the feed-forward's gate."""
 

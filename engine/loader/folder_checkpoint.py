@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 
 from engine.chat_template import ChatTemplate
 from engine.errors import ModelError
-from engine.loader.contract import Checkpoint, ModelConfig, RopeScaling, StoredWeight, Weights
+from engine.loader.contract import MALFORMED, Checkpoint, ModelConfig, RopeScaling, StoredWeight, Weights
 from engine.loader.matrix import Matrix
 from engine.models import family_named, family_of
 from engine.tokenizer import Tokenizer
@@ -58,13 +58,13 @@ def _read_json(path: Path, *, required: bool = True) -> dict[str, Any]:
 def _config(raw: Mapping[str, Any]) -> ModelConfig:
     family = family_of((raw.get("architectures") or [None])[0])
     described = family_named(family)
-    if raw.get("quantization_config"):
-        method = raw["quantization_config"].get("quant_method")
-        raise ModelError(f"safetensors quantised by {method!r} are not supported; GGUF files are")
-    text = {**described.folder_defaults, **raw, **(raw.get("text_config") or {})}
     try:
+        if raw.get("quantization_config"):
+            method = raw["quantization_config"].get("quant_method")
+            raise ModelError(f"safetensors quantised by {method!r} are not supported; GGUF files are")
+        text = {**described.folder_defaults, **raw, **(raw.get("text_config") or {})}
         return ModelConfig(family=family, **(_common_fields(text) | dict(described.folder_fields(text))))
-    except (KeyError, TypeError) as error:
+    except MALFORMED as error:
         raise ModelError(f"config.json lacks or mistypes {error}") from error
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.chat_template import ChatTemplate
 from engine.errors import ModelError
-from engine.loader.contract import Checkpoint, ModelConfig, StoredWeight, Weights
+from engine.loader.contract import MALFORMED, Checkpoint, ModelConfig, StoredWeight, Weights
 from engine.loader.gguf_file import GgufFile
 from engine.loader.gguf_tokenizer import build_tokenizer
 from engine.models import Family, family_named, family_of
@@ -50,6 +50,9 @@ def load_gguf(path: Path) -> Checkpoint:
         ModelError: it is broken, or of an unknown architecture or tokenizer.
     """
     file = GgufFile(path)
+    parts = file.metadata.get("split.count", 1)
+    if parts != 1:
+        raise ModelError(f"{path} is one of {parts} parts; join them first, as with llama-gguf-split --merge")
     config = _config(file)
     tokenizer = build_tokenizer(file.metadata)
     return Checkpoint(
@@ -84,7 +87,7 @@ def _config(file: GgufFile) -> ModelConfig:
         fields = _common_fields(meta) | dict(family_named(family).gguf_fields(meta))
         embedding = file.tensors["token_embd.weight"].shape[0]
         return ModelConfig(family=family, vocab=embedding, tied="output.weight" not in file.tensors, **fields)
-    except (KeyError, TypeError) as error:
+    except MALFORMED as error:
         raise ModelError(f"{file.path}: architecture {architecture!r} lacks or mistypes {error}") from error
 
 

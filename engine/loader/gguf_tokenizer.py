@@ -62,10 +62,18 @@ def build_tokenizer(metadata: Mapping[str, Any]) -> Tokenizer:
     if kind not in _BACKENDS:
         raise ModelError(f"the GGUF tokenizer {kind!r} is not supported; known: {', '.join(_BACKENDS)}")
     try:
-        backend = _BACKENDS[kind](metadata)
-        tokens, kinds = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.token_type"]
+        return _tokenizer(kind, metadata)
     except KeyError as error:
         raise ModelError(f"the GGUF file lacks {error}") from error
+    except ModelError:
+        raise
+    except Exception as error:  # the library raises bare Exception
+        raise ModelError(f"the GGUF tokenizer is broken: {error}") from error
+
+
+def _tokenizer(kind: str, metadata: Mapping[str, Any]) -> Tokenizer:
+    backend = _BACKENDS[kind](metadata)
+    tokens, kinds = metadata["tokenizer.ggml.tokens"], metadata["tokenizer.ggml.token_type"]
     controls = [i for i, kind in enumerate(kinds) if kind == _CONTROL]
     backend.add_special_tokens([AddedToken(tokens[i], normalized=False, special=True) for i in controls])
     extra = [tokens[i] for i, kind in enumerate(kinds) if kind == _USER_DEFINED]

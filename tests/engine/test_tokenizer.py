@@ -153,6 +153,20 @@ def test_text_is_cut_as_the_families_cut_it(pre: str, expected: list[str]) -> No
     assert [piece for piece, _ in found] == expected
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"merges": ["h zz"]}, {"merges": [5]}, {"merges": ["he"]}, {"token_type": [3] * 900}, {"tokens": 5}],
+)
+def test_a_broken_tokenizer_is_one_clear_line(changes: dict[str, object]) -> None:
+    with pytest.raises(ModelError, match="the GGUF tokenizer is broken"):
+        build_tokenizer(metadata(**changes))
+
+
+def test_scores_must_fit_the_tokens() -> None:
+    with pytest.raises(ModelError, match="the GGUF tokenizer is broken"):
+        build_tokenizer(sentencepiece(scores=[0.0]))
+
+
 @pytest.mark.parametrize("changes", [{"model": "t5"}, {"pre": "tekken"}])
 def test_an_unknown_tokenizer_is_refused(changes: dict[str, str]) -> None:
     with pytest.raises(ModelError, match=next(iter(changes.values()))):

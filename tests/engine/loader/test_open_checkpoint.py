@@ -76,6 +76,14 @@ def test_mixtures_of_experts_are_refused(tmp_path: Path) -> None:
         open_checkpoint(path)
 
 
+def test_one_part_of_a_split_file_is_refused(tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "m-00001-of-00003.gguf", "llama")
+    writer.add_uint16("split.count", 3)
+    finish(writer)
+    with pytest.raises(ModelError, match="is one of 3 parts; join them first"):
+        open_checkpoint(tmp_path / "m-00001-of-00003.gguf")
+
+
 @pytest.mark.parametrize("architecture", ["qwen3moe", "mamba", "gemma2"])
 def test_another_architecture_is_refused_by_name(tmp_path: Path, architecture: str) -> None:
     path = tmp_path / "other.gguf"
@@ -134,6 +142,10 @@ def edit(folder: Path, name: str, **changes: object) -> None:
         ({"rope_scaling": {"rope_type": "yarn"}}, "yarn"),
         ({"num_key_value_heads": 3}, "makes no sense"),
         ({"hidden_size": None}, "mistypes"),
+        ({"num_attention_heads": 0}, "makes no sense"),
+        ({"rope_parameters": "fast"}, "mistypes"),
+        ({"rope_scaling": {"rope_type": "linear"}}, "mistypes 'factor'"),
+        ({"rope_scaling": {"rope_type": "linear", "factor": "x"}}, "mistypes"),
         ({"vocab_size": 100}, "265 tokens, its embedding 100 rows"),
     ],
 )
