@@ -50,12 +50,19 @@ def load(spec: EngineSpec) -> Loaded:
     Raises:
         ModelError: the model cannot be loaded.
     """
+    return load_checkpoint(spec, open_checkpoint(spec.model), model_revision(spec.model, ()))
+
+
+def load_checkpoint(spec: EngineSpec, checkpoint: Checkpoint, revision: str) -> Loaded:
+    """Make what computes a model that has been opened; `revision` names its very weights.
+
+    Raises:
+        ModelError: it does not fit this machine.
+    """
     torch.set_num_threads(spec.threads)
-    checkpoint = open_checkpoint(spec.model)
     model = checkpoint.config
     layer_bytes = token_bytes(model, spec.config.kv_dtype)
     config = spec.config.sized(layer_bytes * model.layers)
-    revision = model_revision(spec.model, ())
     try:
         if config.device is not None:
             return _on_device(config, config.device, checkpoint, revision)

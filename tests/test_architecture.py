@@ -47,7 +47,7 @@ ROOMS: dict[str, set[str]] = {
 """What each room of the gateway may import of the others; every arrow goes one way."""
 
 DOORS: dict[str, tuple[str, ...]] = {
-    "torch": ("engine",),
+    "torch": ("engine", "bench"),
     "gguf": ("engine",),
     "safetensors": ("engine",),
     "tokenizers": ("engine",),

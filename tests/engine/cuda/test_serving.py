@@ -24,7 +24,7 @@ def parsed(*arguments: str) -> EngineConfig:
 
 def test_a_model_is_loaded_onto_the_device_and_gives_the_same_answers(tmp_path: Path) -> None:
     folder = tiny.write_folder(tmp_path, tiny.Shape(family="gemma3"))
-    config = tiny.small_config(max_running=6)
+    config = tiny.small_config(max_running=6, runner="torch")
     expected = tiny.generate(load(EngineSpec(folder, "tiny", 2, config)).runner, config, sequences())
     loaded = load(EngineSpec(folder, "tiny", 2, replace(config, device=ON_DEVICE)))
     assert isinstance(loaded.runner, DeviceRunner)
