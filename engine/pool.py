@@ -63,7 +63,7 @@ def identity(checkpoint: Checkpoint, revision: str, config: EngineConfig, kernel
 
 
 def measured_rates(store: KvStore, groups: tuple[KvGroup, ...]) -> Rates:
-    """Time a few blocks out of the pool and back; what computing costs is measured by steps.
+    """Time a few blocks out of the pool and back, in inference mode; what computing costs is measured by steps.
 
     Side effects: rewrites blocks of a pool in which nothing is kept yet.
     """

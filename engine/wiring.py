@@ -75,7 +75,8 @@ def load_checkpoint(spec: EngineSpec, checkpoint: Checkpoint, revision: str) -> 
         reason = str(error).partition("\n")[0]
         raise ModelError(f"{spec.model} does not fit this machine as {config.weights}: {reason}") from error
     if kv.host is not None:
-        kv.rates = measured_rates(runner.kv, model.kv_groups)
+        with torch.inference_mode():
+            kv.rates = measured_rates(runner.kv, model.kv_groups)
     return Loaded(config, checkpoint, runner, kv)
 
 
