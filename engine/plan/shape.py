@@ -4,9 +4,12 @@ Legend: H hidden size, K KV heads, D head size, I size of the feed-forward layer
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from engine.errors import ModelError
+
+if TYPE_CHECKING:  # its package loads torch, which a plan for a named shape does without
+    from engine.loader import ModelConfig
 
 _GATED_MATRICES, _PLAIN_MATRICES = 3, 2
 
@@ -137,61 +140,7 @@ class Shape:
         return dense + (self.layers - experts.dense_layers) * (each + experts.routed * self.hidden)
 
 
-class DecoderConfig(Protocol):
-    """What is needed of `engine.loader.ModelConfig`."""
-
-    @property
-    def hidden(self) -> int:
-        """H."""
-        ...
-
-    @property
-    def layers(self) -> int:
-        """How many."""
-        ...
-
-    @property
-    def heads(self) -> int:
-        """Query heads."""
-        ...
-
-    @property
-    def kv_heads(self) -> int:
-        """K."""
-        ...
-
-    @property
-    def head_dim(self) -> int:
-        """D."""
-        ...
-
-    @property
-    def intermediate(self) -> int:
-        """I."""
-        ...
-
-    @property
-    def vocab(self) -> int:
-        """Rows of the embedding."""
-        ...
-
-    @property
-    def context(self) -> int:
-        """Longest prompt plus answer."""
-        ...
-
-    @property
-    def tied(self) -> bool:
-        """Whether the output head is the embedding."""
-        ...
-
-    @property
-    def windows(self) -> tuple[int | None, ...]:
-        """As Shape has them."""
-        ...
-
-
-def shape_of(config: DecoderConfig, name: str) -> Shape:
+def shape_of(config: "ModelConfig", name: str) -> Shape:
     """The shape of a loaded model; its count of weights leaves out biases and norms of heads."""
     sizes = (config.hidden, config.layers, config.heads, config.kv_heads, config.head_dim)
     return Shape(
