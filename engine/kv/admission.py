@@ -1,5 +1,6 @@
 """How a sequence comes to its blocks, and how its full blocks become cached: look up, pin, allocate; publish."""
 
+import sys
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -201,6 +202,8 @@ class Admission:
             holding.publishes = False
             return
         if node is None:
+            if all(table[index] == NULL_BLOCK for table in holding.sequence.tables):
+                return
             if index and parent not in tree.nodes and None in self._windows:
                 return
             node = tree.add(digest, parent, tokens, index)
@@ -236,13 +239,18 @@ class Admission:
             other = self._sightings.note(unsalted, sequence.cache.salt)
             if miss == "cold" and not match.nodes and other not in (None, sequence.cache.salt):
                 miss = "salt"
-        start = min((index for _, index in match.from_host), default=None)
-        device = match.computed if start is None else min(match.computed, start * self._block_size)
+        device = min(match.computed, _first_from_host(match) * self._block_size)
         tiers: dict[Tier, int] = {"device": device, "host": match.computed - device}
         found = MappingProxyType({tier: tokens for tier, tokens in tiers.items() if tokens})
         outcome = PrefixOutcome(match.computed, found, miss, differs_at)
         self._counts.looked_up(prompt.num_tokens, outcome)
         return outcome
+
+
+def _first_from_host(match: Match) -> int:
+    """The first block that counts as found on the host; those that nothing looks into count with it."""
+    start = min((index for _, index in match.from_host), default=sys.maxsize)
+    return 0 if start <= min(match.first) else start
 
 
 def _level(sequence: Holder) -> int:

@@ -1,7 +1,6 @@
 """The host's part of a look-up: what it could bring back, and the payloads once that is decided."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 from engine.kv.digests import tail_digest
@@ -24,20 +23,18 @@ def find_with_host(
         chain = prompt.chain
         return host.find((group, chain.digest(index)), chain.parent(index), chain.tokens(index)) is not None
 
-    match = find(prompt, tree, windows, in_host)
-    blocks, stop = len(match.nodes), prompt.num_tokens - 1
-    if not 0 < stop - match.in_place < prompt.block_size:
-        return match
-    parent, tokens = prompt.chain.parent(blocks), prompt.chain.span(match.in_place, stop)
+    return find(prompt, tree, windows, in_host, open_in_host=_open_in_host(prompt, len(windows), host))
+
+
+def _open_in_host(prompt: Prompt, groups: int, host: HostTier) -> bool:
+    stop = prompt.num_tokens - 1
+    blocks = stop // prompt.block_size
+    start = blocks * prompt.block_size
+    if start == stop:
+        return False
+    parent, tokens = prompt.chain.parent(blocks), prompt.chain.span(start, stop)
     digest = tail_digest(parent, tokens)
-    if not all(host.find((group, digest), parent, tokens) for group in range(len(windows))):
-        return match
-    return replace(
-        match,
-        from_host=(*match.from_host, *((group, blocks) for group in range(len(windows)))),
-        computed=prompt.usable(stop),
-        in_place=stop,
-    )
+    return all(host.find((group, digest), parent, tokens) is not None for group in range(groups))
 
 
 def fetch(prompt: Prompt, match: Match, host: HostTier) -> Payloads | None:

@@ -66,7 +66,14 @@ def first_visible(position: int, window: int | None, block_size: int) -> int:
     return 0 if window is None else max(0, position - window + 1) // block_size
 
 
-def find(prompt: Prompt, tree: PrefixTree | None, windows: Sequence[int | None], in_host: InHost | None) -> Match:
+def find(
+    prompt: Prompt,
+    tree: PrefixTree | None,
+    windows: Sequence[int | None],
+    in_host: InHost | None = None,
+    *,
+    open_in_host: bool = False,
+) -> Match:
     """Find the most blocks such that every KV group has all that the next query can see of them.
 
     Args:
@@ -74,21 +81,30 @@ def find(prompt: Prompt, tree: PrefixTree | None, windows: Sequence[int | None],
         tree: the tenant's, None if it has none.
         windows: per KV group, None for all tokens.
         in_host: asks for blocks the device lacks; None leaves the host out.
+        open_in_host: whether the host has the open block up to the last token but one, in every group.
     """
     if tree is None and in_host is None:
         return Match(first=(0,) * len(windows))
     nodes, runs = _scan(prompt, tree, windows, in_host)
     blocks = _usable_blocks(prompt, windows, runs, len(nodes))
-    in_place = blocks * prompt.block_size
+    in_place, stop = blocks * prompt.block_size, prompt.num_tokens - 1
+    whole = stop // prompt.block_size
+    open_in_host = open_in_host and in_place < stop and len(nodes) >= whole
+    if open_in_host and _sees_all(prompt, windows, runs, whole, stop):
+        blocks, in_place = whole, stop
+    else:
+        open_in_host = False
     computed = prompt.usable(in_place)
     first = tuple(min(blocks, first_visible(computed, window, prompt.block_size)) for window in windows)
-    missing = tuple(
+    missing = [
         (group, index)
         for group, start in enumerate(first)
         for index in range(start, blocks)
         if in_host is not None and not _on_device(nodes[index], group)
-    )
-    return Match(nodes[:blocks], first, missing, computed=computed, in_place=in_place)
+    ]
+    if open_in_host:
+        missing += [(group, blocks) for group in range(len(windows))]
+    return Match(nodes[:blocks], first, tuple(missing), computed=computed, in_place=in_place)
 
 
 def with_tail(prompt: Prompt, tree: PrefixTree, match: Match) -> Match:
@@ -143,14 +159,23 @@ def _scan(
 
 
 def _usable_blocks(prompt: Prompt, windows: Sequence[int | None], runs: list[list[int]], reach: int) -> int:
-    windowed = [(run, window) for run, window in zip(runs, windows, strict=True) if window is not None]
     for blocks in range(reach, 0, -1):
-        position = prompt.usable(blocks * prompt.block_size)
-        if prompt.unit > 1 and position < blocks * prompt.block_size:
+        in_place = blocks * prompt.block_size
+        if prompt.unit > 1 and prompt.usable(in_place) < in_place:
             continue
-        if all(
-            run[blocks - 1] >= blocks - first_visible(position, window, prompt.block_size)
-            for run, window in windowed
-        ):
+        if _sees_all(prompt, windows, runs, blocks, in_place):
             return blocks
     return 0
+
+
+def _sees_all(
+    prompt: Prompt, windows: Sequence[int | None], runs: list[list[int]], blocks: int, in_place: int
+) -> bool:
+    """Whether the first query behind `in_place` tokens has all blocks it looks into, of the first `blocks`."""
+    position = prompt.usable(in_place)
+    return all(
+        window is None
+        or blocks == 0
+        or run[blocks - 1] >= blocks - first_visible(position, window, prompt.block_size)
+        for run, window in zip(runs, windows, strict=True)
+    )

@@ -22,10 +22,12 @@ def explain(
     ghost = ghosts.get(prompt.chain.digest(blocks))
     if ghost is not None:
         return ghost.cause, None
-    if tree is not None:
-        parent = match.nodes[-1] if blocks else None
-        known = parent is not None or blocks == 0
-        closest = next(tree.closest(parent, prompt.chain.tokens(blocks)), None) if known else None
-        if closest is not None and size > closest[1] >= (0 if blocks else min(MIN_AGREEMENT, size - 1)):
+    parent = match.nodes[-1] if blocks else None
+    if tree is not None and (parent is not None or blocks == 0):
+        closest = next(tree.closest(parent, prompt.chain.tokens(blocks)), None)
+        if closest is not None and closest[1] == size:
+            # Cached, but not where every group sees it, or not up to a whole unit.
+            return ("evicted" if prompt.unit == 1 else None), None
+        if closest is not None and closest[1] >= (0 if blocks else min(MIN_AGREEMENT, size - 1)):
             return "differs", blocks * size + closest[1]
     return "cold", None
