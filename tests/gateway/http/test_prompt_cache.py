@@ -117,6 +117,26 @@ async def test_a_purge_of_everything_or_of_a_user_makes_another_salt(
     assert len(set(salts[2:])) == 1
 
 
+async def test_another_epoch_of_the_operators_is_another_salt_for_everybody(
+    tmp_path: Path, redis_server: RedisServer, prompt: str
+) -> None:
+    salts: list[str] = []
+    for epoch in ("0", "1", "0"):
+        async with Upstream() as upstream:
+            settings = settings_for(
+                tmp_path,
+                upstream,
+                redis_server.url,
+                engine={"enabled": False, "cache_epoch": epoch},
+                providers={"engine": ProviderSettings(kind="engine", base_url=upstream.base_url)},
+                models=(ModelSettings(name="m", provider="engine"),),
+            )
+            async with running(settings, upstream) as it, it.client(default_headers=NO_STORE) as client:
+                await client.chat.completions.create(model="m", messages=[{"role": "user", "content": prompt}])
+            salts.append(upstream.calls[0].body["cache_salt"])
+    assert salts[0] == salts[2] != salts[1]
+
+
 @pytest.mark.parametrize("protocol", ["openai", "anthropic"])
 async def test_a_pre_warm_asks_the_model_each_time_and_is_never_stored(
     it: Stand, clients: Clients, prompt: str, protocol: str
