@@ -10,6 +10,7 @@ import torch
 from engine.errors import RequestError
 from engine.events import FinishReason, TokenEvent
 from engine.pace import Pace
+from engine.prompt_use import PromptUse
 from engine.sampler import Sampled, sample
 from engine.sampling import SamplingParams
 from engine.scheduler import Scheduler
@@ -199,7 +200,9 @@ class Core:
         """Tell what became of the prompt with a sequence's first event."""
         if len(sequence.output_ids) > 1:
             return event
-        return replace(event, prompt=sequence.prompt_use(self.scheduler.config.block_size))
+        config = self.scheduler.config
+        use = sequence.prompt_use(config.block_size) if config.prefix_cache else PromptUse()
+        return replace(event, prompt=use)
 
     def _ends(self, token_id: int, params: SamplingParams) -> bool:
         if token_id in self._parts.eos_ids:

@@ -24,11 +24,11 @@ PROMPTS = st.lists(st.integers(0, 3), min_size=1, max_size=12).map(
 )
 
 
-def build(any_chunks: bool) -> Core:
+def build(any_chunks: bool, *, prefix_cache: bool = True) -> Core:
     """A core over the real cache, big enough for everything a test sends."""
     kv = KvCache((KvGroup((0,)),), (512,), CONFIG.block_size, b"root", retention=Retention())
     runner = ScriptedRunner(300, any_chunks=any_chunks)
-    config = replace(CONFIG, kv_tokens=2048)
+    config = replace(CONFIG, kv_tokens=2048, prefix_cache=prefix_cache)
     parts = CoreParts(
         scheduler=Scheduler(config, kv, 1024, any_chunks),
         runner=runner,
@@ -115,3 +115,9 @@ def test_the_first_token_that_differs_is_named(same: int) -> None:
     use = run(core, [new(1, (*prompt[:same], *(250 for _ in prompt[same:])), "a")])[1]
     assert (use.miss, use.missed_at) == ("differs", same)
     assert same - CONFIG.block_size < use.cached <= same
+
+
+def test_without_a_prefix_cache_nothing_is_read_written_or_missed() -> None:
+    core = build(any_chunks=True, prefix_cache=False)
+    prompt = tuple(range(10, 50))
+    assert [run(core, [new(number, prompt, "a")])[number] for number in range(2)] == [PromptUse()] * 2
