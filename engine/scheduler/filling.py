@@ -64,6 +64,8 @@ class Filling:
         while self._budget > 0 and lines:
             sequence = lines.next(self._parts.shares)
             if sequence.status is Status.WAITING and not self._start(sequence):
+                if not self._may_start:
+                    lines.running_only()
                 continue
             given = self._give(sequence)
             anywhere = self._parts.cuts.chunk_tokens is None
@@ -90,7 +92,8 @@ class Filling:
 
     def _start(self, sequence: Sequence) -> bool:
         parts = self._parts
-        if not self._may_start or len(parts.running) >= parts.config.max_running or self._has_twin(sequence):
+        self._may_start &= len(parts.running) < parts.config.max_running
+        if not self._may_start or self._has_twin(sequence):
             return False
         if not self._make_start(sequence):
             self._pass_over(sequence)

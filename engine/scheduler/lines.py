@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from engine.scheduler.fair_share import FairShare
 from engine.scheduler.order import Ageing
 from engine.scheduler.waiting import WaitingQueue
-from engine.sequence import Sequence
+from engine.sequence import Sequence, Status
 
 
 class Lines:
@@ -44,6 +44,14 @@ class Lines:
         if not line:
             del self._lines[tenant]
         return sequence
+
+    def running_only(self) -> None:
+        """Take out everybody who waits."""
+        kept = {
+            tenant: deque(place for place in line if place[1].status is Status.RUNNING)
+            for tenant, line in self._lines.items()
+        }
+        self._lines = {tenant: line for tenant, line in kept.items() if line}
 
     def again(self, sequence: Sequence) -> None:
         """Put a sequence that wants more behind the others of its tenant."""

@@ -83,13 +83,13 @@ class Scheduler:
         Side effects: may start and preempt; block tables cover every token of the plan when it returns.
         """
         decoding, partial, preempted = self._secure(now_s)
-        work = [Work(one, one.num_computed, 1, max(one.num_computed, one.write_from)) for one in decoding]
+        work = [_work(one, 1) for one in decoding]
         used = Counter([one.cache.salt for one in decoding])
         for tenant, tokens in used.items():
             self._shares.charge(tenant, tokens)
         filling = self._fill(partial, bool(work), not preempted, now_s)
         for one, count in filling.counts.items():
-            work.append(Work(one, one.num_computed, count, max(one.num_computed, one.write_from)))
+            work.append(_work(one, count))
         self._shares.forget({*used, *(one.tenant for one in partial), *self.waiting.tenants})
         transfers = self.kv.take_transfers()
         return Plan(tuple(work), len(decoding), tuple(filling.started), tuple(preempted), transfers)
@@ -290,6 +290,11 @@ class Scheduler:
         else:
             heir.status = Status.WAITING
             self.waiting.add(heir)
+
+
+def _work(sequence: Sequence, count: int) -> Work:
+    start, write_from = sequence.num_computed, sequence.write_from
+    return Work(sequence, start, count, max(write_from, start))
 
 
 def _longest(kv: KvCache, max_context: int) -> int:
