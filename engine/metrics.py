@@ -156,6 +156,14 @@ class _KvMetrics:
         "host_bytes": "Bytes of KV blocks kept on the host.",
     }
 
+    _COUNTERS: Mapping[str, tuple[str, str]] = {
+        "query_tokens": ("prefix_query_tokens", "Prompt tokens looked up."),
+        "written_tokens": ("prefix_written_tokens", "Tokens newly cached."),
+        "corrupt_restores": ("kv_corrupt_restores", "Host blocks with a wrong checksum."),
+        "collisions": ("kv_collisions", "KV blocks not cached because another has their digest."),
+        "pins_refused": ("kv_pins_refused", "KV blocks not kept because breakpoints kept their share already."),
+    }
+
     def __init__(self, registry: CollectorRegistry) -> None:
         self._gauges = {
             name: Gauge(f"{_PREFIX}kv_{name}", text, registry=registry) for name, text in self._GAUGES.items()
@@ -166,11 +174,10 @@ class _KvMetrics:
         self._misses = _counts(
             registry, "prefix_misses", "Look-ups by why the hit ended; none when it did not.", "reason"
         )
-        self._queries = Counter(_PREFIX + "prefix_query_tokens", "Prompt tokens looked up.", registry=registry)
-        self._written = Counter(_PREFIX + "prefix_written_tokens", "Tokens newly cached.", registry=registry)
-        self._corrupt = Counter(
-            _PREFIX + "kv_corrupt_restores", "Host blocks with a wrong checksum.", registry=registry
-        )
+        self._single = {
+            name: Counter(_PREFIX + metric, text, registry=registry)
+            for name, (metric, text) in self._COUNTERS.items()
+        }
         self._seen: dict[tuple[str, str], int] = {}
 
     def read(self, usage: KvUsage) -> None:
@@ -178,9 +185,8 @@ class _KvMetrics:
         for name, gauge in self._gauges.items():
             gauge.set(getattr(usage, name))
         self._usage.set(usage.blocks_used / usage.blocks_total)
-        self._catch_up(self._queries, "query", usage.query_tokens)
-        self._catch_up(self._written, "written", usage.written_tokens)
-        self._catch_up(self._corrupt, "corrupt", usage.corrupt_restores)
+        for name, single in self._single.items():
+            self._catch_up(single, name, getattr(usage, name))
         for counter, name, counts in (
             (self._evictions, "evictions", usage.evictions),
             (self._hits, "hits", usage.hit_tokens),

@@ -64,12 +64,17 @@ class Scheduler:
     def add(self, sequence: Sequence) -> None:
         """Queue a sequence, and with it the siblings that follow it.
 
+        Where tenants share the engine, a request may ask to run later than others, but not sooner: the wish comes
+        from a client, and would be at the other tenants' cost.
+
         Raises:
             RequestError: it could never fit, or has no prompt.
         """
         check_fits(sequence, self.max_tokens)
         for one in (sequence, *sequence.siblings):
             self._cuts.begin(one)
+            if one.tenant:
+                one.priority = max(0, one.priority)
             if not self.config.prefix_cache:
                 one.cache = replace(one.cache, read=False)
         for follower in sequence.siblings:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 
 from engine.config import EngineConfig
-from engine.core import Core, CoreParts, StepFigures
+from engine.core import Core, CoreParts, Observer, StepFigures
 from engine.events import FinishReason
 from engine.pool import new_kv
 from engine.scheduler import Scheduler
@@ -95,7 +95,7 @@ def script(text: str, end: int | None = tiny.EOS_ID) -> Callable[[Answer], int |
 
 
 def build_core(
-    runner: ScriptedRunner, config: EngineConfig | None = None, observer: CountingObserver | None = None
+    runner: ScriptedRunner, config: EngineConfig | None = None, observer: Observer | None = None
 ) -> Core:
     """A core around a scripted runner, its clock standing still."""
     config = config or tiny.small_config()

@@ -11,6 +11,7 @@ from engine.metrics import Metrics
 from engine.sampling import SamplingParams
 from engine.work import Plan, Work
 from tests.engine import tiny
+from tests.engine.fakes import ScriptedRunner, build_core
 
 PAGE = (Path(__file__).parents[2] / "docs" / "engine.md").read_text("utf-8").partition("## Metrics")[2]
 
@@ -65,5 +66,27 @@ def test_a_sequence_is_counted_from_arrival_to_end() -> None:
         'computed_tokens_total{kind="decode"}': 1,
         "batch_size_sum": 2,
         "step_tokens_sum": 4,
+    }
+    assert {name: found[f"lamina_engine_{name}"] for name in expected} == pytest.approx(expected)
+
+
+def test_the_kv_caches_own_counts_are_carried_over() -> None:
+    metrics = Metrics()
+    core = build_core(ScriptedRunner(300, any_chunks=True), observer=metrics)
+    for number in range(2):
+        core.add(tiny.new_sequence(number, tuple(range(20, 40)), SamplingParams(max_tokens=2, temperature=0)))
+        while core.has_work:
+            core.step()
+    found = exposed(metrics)
+    expected = {
+        "prefix_query_tokens_total": 40,
+        'prefix_hit_tokens_total{tier="device"}': 19,
+        'prefix_misses_total{reason="cold"}': 1,
+        "prefix_written_tokens_total": 20,
+        "kv_blocks_used": 0,
+        "kv_blocks_cached": 5,
+        "kv_usage": 0,
+        "running": 0,
+        "waiting": 0,
     }
     assert {name: found[f"lamina_engine_{name}"] for name in expected} == pytest.approx(expected)

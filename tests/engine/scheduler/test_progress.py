@@ -51,6 +51,18 @@ def test_a_better_priority_goes_first_and_waiting_makes_up_for_a_worse_one() -> 
     assert 40 <= len(order) <= 60
 
 
+def test_a_client_cannot_go_before_another_tenant() -> None:
+    scheduler = make()
+    pushy, modest, alone = (
+        sequence(0, prompt=4, tenant="a", priority=-5),
+        sequence(1, prompt=4, tenant="b", priority=5),
+        sequence(2, prompt=4, priority=-5),
+    )
+    for one in (pushy, modest, alone):
+        scheduler.add(one)
+    assert [one.priority for one in (pushy, modest, alone)] == [0, 5, -5]
+
+
 def test_the_backlog_of_one_tenant_does_not_age_past_anothers_new_request() -> None:
     scheduler = make(kv_tokens=256, max_running=1, ageing_s=1)
     for seq_id in range(50):
