@@ -47,6 +47,7 @@ def test_answers_are_those_of_the_whole_text(loaded: tuple[Checkpoint, Runner], 
 def test_blocks_behind_the_window_are_given_back_while_it_runs(
     loaded: tuple[Checkpoint, Runner], expected: list[list[int]]
 ) -> None:
+    """sglang#25805, vllm-mlx#380: freed once, and nobody sees what they held before."""
     _, runner = loaded
     tiny.poison(runner.kv)
     kv = new_kv(CONFIG, tuple(pool.group for pool in runner.kv.pools))
