@@ -91,6 +91,7 @@ class EngineSettings(Frozen):
         kv_dtype: how keys and values are kept: `fp32`, `fp16`, `bf16`, `int8` or `fp8`.
         host_kv_mb: host memory for KV blocks that the pool gives up, in MiB; 0 for none.
         prefix_cache: whether a prompt may use what an earlier one of the same tenant left in the pool.
+        retention: which cached prefixes stay when memory is short: `lru`, or `hit-density` by hits expected per block.
         max_running: sequences decoded in one step.
         max_waiting: requests queued before 429.
         tenant_waiting: of those, what one tenant may queue; three quarters when absent.
@@ -116,6 +117,7 @@ class EngineSettings(Frozen):
     kv_dtype: Literal["fp32", "fp16", "bf16", "int8", "fp8"] = "fp32"
     host_kv_mb: Annotated[int, Field(ge=0)] = 0
     prefix_cache: bool = True
+    retention: Literal["lru", "hit-density"] = "lru"
     max_running: Annotated[int, Field(ge=1)] = 16
     max_waiting: Annotated[int, Field(ge=1)] = 256
     tenant_waiting: Annotated[int, Field(ge=1)] | None = None

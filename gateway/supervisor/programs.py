@@ -102,6 +102,7 @@ def engine_program(settings: Settings, home: Home, model: Path, module: str) -> 
         "--kv-dtype": engine.kv_dtype,
         "--host-kv-mb": engine.host_kv_mb,
         "--prefix-cache": "on" if engine.prefix_cache else "off",
+        "--retention": engine.retention,
         "--max-running": engine.max_running,
         "--max-waiting": engine.max_waiting,
         "--tenant-waiting": engine.tenant_waiting,

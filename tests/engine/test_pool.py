@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from engine import config as config_names
+from engine.attention.paged import KV_FORMATS
 from engine.chat_template import ChatTemplate
 from engine.config import EngineConfig
 from engine.errors import EngineError
 from engine.kv.contract import KvGroup
+from engine.kv.retention import RETENTION
 from engine.loader import Checkpoint, open_checkpoint
+from engine.plan.kv import KV_TYPES
 from engine.pool import identity, measured_rates, new_kv, token_bytes
 from engine.tokenizer import Tokenizer
 from tests.engine import tiny
@@ -33,6 +37,11 @@ def test_bytes_are_those_of_the_pool(tiny_folder: Path, kv_dtype: str) -> None:
     (group,) = checkpoint.config.kv_groups
     per_block = token_bytes(checkpoint.config, kv_dtype) * len(group.layers) * config.block_size
     assert runner.kv.block_bytes(0) == per_block
+
+
+def test_the_names_the_flags_take_are_the_tables_own() -> None:
+    assert config_names.RETENTION == tuple(RETENTION)
+    assert set(config_names.KV_DTYPES) == set(KV_FORMATS) == set(KV_TYPES)
 
 
 def test_the_host_tier_is_there_when_it_is_given_memory() -> None:

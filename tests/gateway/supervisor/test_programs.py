@@ -26,6 +26,7 @@ def test_every_setting_arrives(tmp_path: Path) -> None:
         kv_dtype="int8",
         host_kv_mb=32,
         prefix_cache=False,
+        retention="hit-density",
         tenant_waiting=9,
         step_tokens=96,
         prefill_tokens=80,
@@ -36,5 +37,6 @@ def test_every_setting_arrives(tmp_path: Path) -> None:
     config = _spec(options).config
     assert (config.kv_memory_mb, config.kv_dtype, config.host_kv_mb) == (64, "int8", 32)
     assert (config.prefix_cache, config.tenant_waiting, config.min_cache_tokens) == (False, 9, 7)
+    assert config.retention == "hit-density"
     assert (config.step_tokens, config.prefill_tokens, config.long_prefill) == (96, 80, 16)
     assert (config.chunk_tokens, config.runner) == (80, "torch")
