@@ -69,7 +69,7 @@ class CachedBlocks:
         self.books = [
             GroupBooks(
                 group,
-                BlockPool(count, 1),
+                BlockPool(count),
                 Evictable(at, count, retention.policy, retention.tenant_floor),
                 int(count * retention.pinned_share),
             )
@@ -124,7 +124,7 @@ class CachedBlocks:
             books.evictable.remove(block)
             books.pool.reclaim(block)
         else:
-            books.pool.share((block,))
+            books.pool.share(block)
 
     def drop(self, group: int, block: int, session: Session, *, at_end: bool = False) -> None:
         """Take a reference away; with the last one the block becomes evictable if it is cached, or free."""

@@ -1,102 +1,65 @@
-"""Blocks are handed out once, counted by reference, and freed exactly once."""
+"""Blocks are handed out once, counted by reference, and freed exactly once; lists over them stay whole."""
 
 import pytest
-from hypothesis import settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from engine.errors import OutOfBlocks
+from engine.kv.block_lists import NO_BLOCK, BlockLists
 from engine.kv.block_pool import BlockPool
 
 
-def test_allocation_is_all_or_nothing() -> None:
-    pool = BlockPool(4, 16)
-    pool.allocate(3)
-    with pytest.raises(OutOfBlocks, match="asked for 2 blocks, 1 free"):
-        pool.allocate(2)
-    assert (pool.num_free, pool.num_used) == (1, 3)
-
-
-@pytest.mark.parametrize(("tokens", "blocks"), [(0, 0), (1, 1), (15, 1), (16, 1), (17, 2), (32, 2)])
-def test_block_edges(tokens: int, blocks: int) -> None:
-    assert BlockPool(4, 16).blocks_for(tokens) == blocks
-
-
-def test_a_block_is_not_freed_twice() -> None:
-    pool = BlockPool(2, 16)
-    blocks = pool.allocate(1)
-    pool.release(blocks)
+def test_a_block_is_not_let_go_of_twice() -> None:
+    pool = BlockPool(2)
+    block = pool.take()
+    assert pool.let_go(block) == 0
     with pytest.raises(ValueError, match="free already"):
-        pool.release(blocks)
+        pool.let_go(block)
 
 
 def test_a_free_block_cannot_be_shared() -> None:
     with pytest.raises(ValueError, match="cannot be shared"):
-        BlockPool(2, 16).share([0])
+        BlockPool(2).share(0)
+
+
+def test_a_held_block_cannot_be_reclaimed() -> None:
+    pool = BlockPool(2)
+    with pytest.raises(ValueError, match="is held"):
+        pool.reclaim(pool.take())
 
 
 def test_a_shared_block_lives_until_its_last_holder_leaves() -> None:
-    pool = BlockPool(2, 16)
-    blocks = pool.allocate(1)
-    pool.share(blocks)
-    pool.release(blocks)
-    pool.check([blocks])
-    pool.release(blocks)
-    pool.check([])
+    pool = BlockPool(2)
+    block = pool.take()
+    pool.share(block)
+    assert (pool.let_go(block), pool.let_go(block)) == (1, 0)
 
 
-def test_used_blocks_are_used_again_before_untouched_ones() -> None:
-    pool = BlockPool(100, 16)
-    chain = pool.allocate(3)
-    for _ in range(50):
-        pool.release(chain)
-        assert pool.allocate(3) == chain
+def test_the_last_freed_block_is_taken_first() -> None:
+    pool = BlockPool(100)
+    first, second = pool.take(), pool.take()
+    for block in (second, first):
+        pool.let_go(block)
+        pool.put_back(block)
+    assert (pool.take(), pool.take()) == (first, second) == (0, 1)
 
 
-def test_check_sees_a_lost_block() -> None:
-    pool = BlockPool(2, 16)
-    pool.allocate(1)
-    with pytest.raises(AssertionError, match="reference counts"):
-        pool.check([])
-
-
-class PoolMachine(RuleBasedStateMachine):
-    """Tables that grow, fork and end at random; the books hold after each step."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pool = BlockPool(12, 4)
-        self.tables: list[list[int]] = []
-
-    @rule(count=st.integers(0, 6))
-    def allocate(self, count: int) -> None:
-        if count > self.pool.num_free:
-            with pytest.raises(OutOfBlocks):
-                self.pool.allocate(count)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5), st.booleans()), max_size=80))
+def test_lists_over_blocks_are_like_lists(steps: list[tuple[int, int, bool]]) -> None:
+    lists = BlockLists(6)
+    real = {lists.new_list(): list[int]() for _ in range(3)}
+    for which, block, front in steps:
+        home = lists.list_of(block)
+        if home == NO_BLOCK:
+            (lists.prepend if front else lists.append)(which, block)
+            real[which].insert(0 if front else len(real[which]), block)
+            with pytest.raises(ValueError, match="in a list already"):
+                lists.append(which, block)
         else:
-            blocks = self.pool.allocate(count)
-            assert len(set(blocks)) == count
-            assert not any(block in table for table in self.tables for block in blocks)
-            self.tables.append(blocks)
-
-    @precondition(lambda self: self.tables)
-    @rule(data=st.data())
-    def fork(self, data: st.DataObject) -> None:
-        table = data.draw(st.sampled_from(self.tables))
-        shared = table[: data.draw(st.integers(0, len(table)))]
-        self.pool.share(shared)
-        self.tables.append(list(shared))
-
-    @precondition(lambda self: self.tables)
-    @rule(data=st.data())
-    def end(self, data: st.DataObject) -> None:
-        self.pool.release(self.tables.pop(data.draw(st.integers(0, len(self.tables) - 1))))
-
-    @invariant()
-    def books_hold(self) -> None:
-        self.pool.check(self.tables)
-        assert self.pool.num_free + self.pool.num_used == self.pool.num_blocks
-
-
-TestPoolMachine = PoolMachine.TestCase
-TestPoolMachine.settings = settings(max_examples=40, stateful_step_count=40)
+            lists.remove(block)
+            real[home].remove(block)
+            with pytest.raises(ValueError, match="in no list"):
+                lists.remove(block)
+        for number, blocks in real.items():
+            assert list(lists.blocks(number)) == blocks
+            assert lists.length(number) == len(blocks)
+            assert lists.first(number) == (blocks[0] if blocks else NO_BLOCK)
