@@ -91,7 +91,8 @@ class EngineSettings(Frozen):
         kv_dtype: how keys and values are kept: `fp32`, `fp16`, `bf16`, `int8` or `fp8`.
         host_kv_mb: host memory for KV blocks that the pool gives up, in MiB; 0 for none.
         prefix_cache: whether a prompt may use what an earlier one of the same tenant left in the pool.
-        retention: which cached prefixes stay when memory is short: `lru`, or `hit-density` by hits expected per block.
+        retention: which cached prefixes stay when memory is short: `lru`, or `hit-density`, by hits expected of a
+            block.
         max_running: sequences decoded in one step.
         max_waiting: requests queued before 429.
         tenant_waiting: of those, what one tenant may queue; three quarters when absent.

@@ -40,7 +40,7 @@ def test_bytes_are_those_of_the_pool(tiny_folder: Path, kv_dtype: str) -> None:
 
 
 def test_the_names_the_flags_take_are_the_tables_own() -> None:
-    assert config_names.RETENTION == tuple(RETENTION)
+    assert tuple(RETENTION) == config_names.RETENTION
     assert set(config_names.KV_DTYPES) == set(KV_FORMATS) == set(KV_TYPES)
 
 
