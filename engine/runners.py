@@ -12,7 +12,7 @@ from engine.errors import EngineError
 from engine.kv.contract import KvStore
 from engine.loader.contract import ModelConfig
 from engine.models.decoder_weights import DecoderWeights
-from engine.native.build import BuildError, built_library
+from engine.native.build import BuildError, build
 from engine.native.library import Library
 from engine.native.runner import build_native_runner
 from engine.native.support import machine_gap, model_gap
@@ -59,17 +59,17 @@ class Kernels:
 def find_kernels(name: str, model: ModelConfig, kv_dtype: str) -> Kernels:
     """Find the kernels of a name in `engine.config.RUNNERS`.
 
+    Side effects: compiles the native ones when that has not been done, which takes some ten seconds once.
+
     Raises:
         EngineError: `native` was asked for and cannot be had.
     """
     if name == "torch":
         return Kernels(model, None)
-    gap, path = machine_gap() or model_gap(model, kv_dtype), built_library()
-    if path is None:
-        gap = gap or "the kernels are not built; run python -m engine.native"
-    elif gap is None:
+    gap = machine_gap() or model_gap(model, kv_dtype)
+    if gap is None:
         try:
-            return Kernels(model, Library(path))
+            return Kernels(model, Library(build()))
         except BuildError as error:
             gap = str(error)
     if name == "native":

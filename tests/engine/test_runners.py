@@ -8,8 +8,9 @@ from engine import runners
 from engine.errors import EngineError
 from engine.loader import open_checkpoint
 from engine.models.read_decoder import read_decoder
-from engine.native.build import built_library
+from engine.native.build import BuildError, built_library, find_compiler
 from engine.native.runner import NativeRunner
+from engine.native.support import machine_gap
 from engine.runner import Runner, RunnerSpec
 from engine.runners import find_kernels
 
@@ -27,7 +28,10 @@ def test_torch_is_taken_when_it_is_named(tiny_folder: Path) -> None:
     assert isinstance(made(tiny_folder, "torch"), Runner)
 
 
-@pytest.mark.skipif(built_library() is None, reason="the native kernels are not built: python -m engine.native")
+@pytest.mark.skipif(
+    machine_gap() is not None or (find_compiler() is None and built_library() is None),
+    reason="no native kernels here: they take x86-64 with AVX2 and a C compiler",
+)
 @pytest.mark.parametrize("name", ["native", "auto"])
 def test_native_is_taken_where_it_can_be_had(tiny_folder: Path, name: str) -> None:
     runner = made(tiny_folder, name)
@@ -38,9 +42,13 @@ def test_native_is_taken_where_it_can_be_had(tiny_folder: Path, name: str) -> No
 def test_without_native_kernels_auto_is_torch_and_native_is_refused(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runners, "built_library", lambda: None)
+    def no_compiler() -> Path:
+        raise BuildError("no C compiler found")
+
+    monkeypatch.setattr(runners, "build", no_compiler)
+    monkeypatch.setattr(runners, "machine_gap", lambda: None)
     assert isinstance(made(tiny_folder, "auto"), Runner)
-    with pytest.raises(EngineError, match="the kernels are not built"):
+    with pytest.raises(EngineError, match="no C compiler found"):
         made(tiny_folder, "native")
 
 
@@ -49,7 +57,8 @@ def test_a_library_that_cannot_be_loaded_is_no_library(
 ) -> None:
     broken = tmp_path / "broken.so"
     broken.write_bytes(b"not a library")
-    monkeypatch.setattr(runners, "built_library", lambda: broken)
+    monkeypatch.setattr(runners, "build", lambda: broken)
+    monkeypatch.setattr(runners, "machine_gap", lambda: None)
     assert isinstance(made(tiny_folder, "auto"), Runner)
     with pytest.raises(EngineError, match="cannot be loaded"):
         made(tiny_folder, "native")

@@ -6,12 +6,14 @@
 #include "simd.h"
 
 #define TOGETHER 3  /* query heads whose scores or sums are made at once */
+#define KEYS_AHEAD 16
 #define PART_HEAD 8 /* floats before a part's weighted sum: greatest score, sum of exponentials, padding */
 
 /* Where a tile's keys and values are as floats. A key that is not there points to zeros. */
 typedef struct {
     const float *keys[TILE_KEYS];
     const float *values[TILE_KEYS];
+    int cold; /* read in place, for the first time */
 } tile;
 
 int64_t part_floats(int head_dim) { return head_dim + PART_HEAD; }
@@ -65,6 +67,7 @@ static void find_tile(const attention *a, int64_t start, int64_t low, int64_t hi
     const int n = kv->head_dim;
     const int in_place = kv->kind == KV_F32 && a->rows == 1;
     const float *zeros = room + 2 * TILE_KEYS * n;
+    t->cold = in_place;
     for (int k = 0; k < TILE_KEYS; k++) {
         int64_t position = start + k;
         t->keys[k] = t->values[k] = zeros;
@@ -83,10 +86,20 @@ static void find_tile(const attention *a, int64_t start, int64_t low, int64_t hi
     }
 }
 
+/* Ask for keys somewhat ahead, and for the values that come after the scores. */
+INLINE void prefetch_keys(const tile *t, int from, int until, int head_dim) {
+    for (int k = from; k < from + 4; k++)
+        for (int i = 0; i < head_dim; i += 16) {
+            if (k + KEYS_AHEAD < until) _mm_prefetch((const char *)(t->keys[k + KEYS_AHEAD] + i), _MM_HINT_T0);
+            if (k < until) _mm_prefetch((const char *)(t->values[k] + i), _MM_HINT_T0);
+        }
+}
+
 /* scores[h * TILE_KEYS + k] = query h . key k for the keys from `from` (a multiple of four) up to `until`, and on to
    the next multiple of four. */
 INLINE void score(const tile *t, const float *query, int heads, int head_dim, int from, int until, float *scores) {
     for (int k = from; k < until; k += 4) {
+        if (t->cold) prefetch_keys(t, k, until, head_dim);
         __m256 sum[TOGETHER][4];
         for (int h = 0; h < heads; h++)
             for (int j = 0; j < 4; j++) sum[h][j] = _mm256_setzero_ps();

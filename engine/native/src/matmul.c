@@ -27,6 +27,8 @@ INLINE void fused(int kind, int rows, int count, int keep, const uint8_t *panel,
                   rows_view v, float *kept) {
     __m256 sum[FUSED_ROWS][2 * 2];
     const float *x[FUSED_ROWS];
+    /* Two panels are two streams: what comes after them is the next two. */
+    const int64_t ahead = count == 2 ? 2 * panel_bytes : AHEAD_BYTES;
     for (int r = 0; r < rows; r++) {
         x[r] = v.x + r * v.x_stride;
         for (int p = 0; p < 2 * count; p++)
@@ -39,7 +41,7 @@ INLINE void fused(int kind, int rows, int count, int keep, const uint8_t *panel,
         for (int p = 0; p < count; p++) {
             s[p] = read_scales(kind, at[p]);
             for (int line = 0; line < bytes_of(kind); line += 64)
-                _mm_prefetch((const char *)at[p] + AHEAD_BYTES + line, _MM_HINT_T0);
+                _mm_prefetch((const char *)at[p] + ahead + line, _MM_HINT_T0);
         }
         for (int chunk = 0; chunk < inputs_of(kind) / 8; chunk++) {
 #pragma GCC unroll 8

@@ -6,7 +6,7 @@
 #include "team.h"
 
 #define FEW_ROWS 6        /* so few are normalised by each worker for itself instead of in a phase of their own */
-#define BLOCK_ROWS 96     /* rows that go through a panel together */
+#define BLOCK_ROWS 64     /* rows that go through a panel together */
 #define TILE_OUTPUTS 512  /* outputs computed before they are used */
 #define ATTENTION_ROWS 32 /* of a sequence that attend together */
 #define ITEMS_PER_THREAD 4 /* of attention, below which the keys of single rows are split */

@@ -4,7 +4,8 @@ from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
+from types import SimpleNamespace
+from typing import Any, Protocol
 
 import torch
 
@@ -60,6 +61,11 @@ def native_runner(library: Library, folder: Path, options: Options | None = None
     return build_native_runner(
         library, checkpoint.config, weights, spec_of(checkpoint, options), threads=options.threads
     )
+
+
+def schedulable(runner: NativeRunner) -> Any:
+    """The runner as `tiny.generate` wants one."""
+    return SimpleNamespace(run=runner.run, kv=runner.kv, model=SimpleNamespace(config=runner.config))
 
 
 def tables_for(runner: AnyRunner, order: int, count: int) -> list[list[int]]:

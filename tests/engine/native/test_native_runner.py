@@ -11,7 +11,15 @@ from engine.native.library import Library
 from engine.native.runner import NativeRunner
 from engine.work import Plan
 from tests.engine import tiny
-from tests.engine.native.stepping import Options, Text, logits_at, native_runner, tables_for, work_of
+from tests.engine.native.stepping import (
+    Options,
+    Text,
+    logits_at,
+    native_runner,
+    schedulable,
+    tables_for,
+    work_of,
+)
 
 SHAPES = {
     "gqa": tiny.Shape(heads=6, kv_heads=2, head_dim=32, tied=False),
@@ -159,7 +167,7 @@ def test_answers_through_the_scheduler_are_those_of_torch(library: Library, tiny
     prompts = [tuple(range(5, 5 + length)) for length in (3, 16, 17, 40, 4, 31)]
     found = [
         tiny.generate(runner, config, [tiny.new_sequence(one, prompt) for one, prompt in enumerate(prompts)])
-        for runner in (native, other)
+        for runner in (schedulable(native), other)
     ]
     assert found[0] == found[1]
 
