@@ -10,6 +10,7 @@ import importlib.metadata
 import os
 import re
 import selectors
+import shutil
 import subprocess
 import sys
 import time
@@ -61,6 +62,7 @@ class Step:
         packages: how many packages pip will name, for the bar; 0 when unknown.
         check: called at the end; raises StepFailed.
         satisfied: true when there is nothing to run, for an environment made by hand.
+        optional: whether the rest goes on without it; it is tried again when its digest changes.
     """
 
     name: str
@@ -70,14 +72,12 @@ class Step:
     packages: int = 0
     check: Callable[[], None] | None = None
     satisfied: Callable[[], bool] | None = None
+    optional: bool = False
 
 
 def hint_for(log_tail: str) -> str | None:
     """One line on what most likely went wrong, or None."""
-    for pattern, hint in HINTS:
-        if re.search(pattern, log_tail):
-            return hint
-    return None
+    return next((hint for pattern, hint in HINTS if re.search(pattern, log_tail)), None)
 
 
 def count_pins(requirements: str) -> int:
@@ -132,6 +132,9 @@ def plan(root: Path, *, dev: bool) -> list[Step]:
         Step(model.name, model.title, model.digest, model.commands, 1, check=lambda: check_model(venv)),
         Step("lamina", "Lamina itself", _sha256((root / "pyproject.toml").read_bytes()), [project]),
     ]
+    sources = b"".join(file.read_bytes() for file in sorted((root / "engine" / "native").rglob("*.[ch]")))
+    made_from = _sha256(sources + str([shutil.which(name) for name in ("cc", "gcc", "clang")]).encode())
+    steps.append(Step("native", "native kernels", made_from, [(python, "-m", "engine.native")], optional=True))
     if not dev:
         return steps
     # A CUDA build of torch has brought its own Triton; elsewhere the kernels are tested in its interpreter.
@@ -164,16 +167,12 @@ def check_model(venv: Path) -> None:
 def pending(steps: Sequence[Step], stamps: Path) -> list[Step]:
     """The steps to do: the first whose stamp is missing or old, and those after it that need it."""
     late = [step for step in steps if _stamp(stamps, step) != step.digest]
-    if late and late[0].name == "venv":
-        return list(steps)
-    return late
+    return list(steps) if late and late[0].name == "venv" else late
 
 
 def _stamp(stamps: Path, step: Step) -> str:
-    try:
-        return (stamps / step.name).read_text("utf-8")
-    except OSError:
-        return ""
+    file = stamps / step.name
+    return file.read_text("utf-8") if file.is_file() else ""
 
 
 def _sha256(data: bytes) -> str:
@@ -215,8 +214,7 @@ class Display:
         self._ticks += 1
         if self._live:
             text = f"\r{self._head:<34} {self._bar(fraction)} {elapsed_s:4.0f} s  {last_line[:40]:<40}"
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            print(text, end="", flush=True)
         elif time.monotonic() - self._said > self._PLAIN_EVERY_S:
             self._said = time.monotonic()
             self._print(f"{self._head}: {elapsed_s:.0f} s, {last_line[:80]}")
@@ -283,12 +281,12 @@ def _last_worth_showing(lines: Sequence[str]) -> str:
 
 def perform(step: Step, log: Path, display: Display) -> None:
     """Does one step."""
+
+    def tick(lines: Sequence[str]) -> None:
+        display.tick(fraction_done(lines, step.packages), _last_worth_showing(lines))
+
     for command in step.commands:
-        run_logged(
-            command,
-            log,
-            lambda lines: display.tick(fraction_done(lines, step.packages), _last_worth_showing(lines)),
-        )
+        run_logged(command, log, tick)
 
 
 def install(root: Path, *, dev: bool) -> int:
@@ -309,11 +307,14 @@ def install(root: Path, *, dev: bool) -> int:
             if step.check is not None:
                 step.check()
         except (StepFailed, OSError) as error:
-            display.end("failed")
-            return _explain(f"{step.title}: {error}", log_now)
+            if not step.optional:
+                display.end("failed")
+                return _explain(f"{step.title}: {error}", log_now)
+            display.end(f"left out: {log_now.read_text('utf-8', 'replace').splitlines()[-1]}")
+        else:
+            display.end("done")
         stamps.mkdir(parents=True, exist_ok=True)
         (stamps / step.name).write_text(step.digest, "utf-8")
-        display.end("done")
     (root / ".install.log").unlink(missing_ok=True)
     return 0
 
@@ -324,8 +325,7 @@ def _explain(problem: str, log: Path) -> int:
     for line in tail.splitlines()[-15:]:
         print(f"  | {line}", file=sys.stderr)
     print(f"error: {problem}", file=sys.stderr)
-    hint = hint_for(f"{tail}\n{problem}")
-    if hint:
+    if hint := hint_for(f"{tail}\n{problem}"):
         print(f"  likely: {hint}", file=sys.stderr)
     print(f"  full log: {log}; run the same command again to go on from here", file=sys.stderr)
     return 1

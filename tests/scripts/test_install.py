@@ -123,3 +123,21 @@ def test_a_changed_model_file_is_refused(install: ModuleType, tmp_path: Path) ->
     (folder / "m.gguf").write_bytes(b"other")
     with pytest.raises(install.StepFailed, match="expected"):
         install.check_model(tmp_path)
+
+
+def test_an_optional_step_that_fails_says_so_in_a_line_and_is_not_tried_again(
+    install: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    complaint = (sys.executable, "-c", "import sys; sys.exit('no C compiler found')")
+    steps = [install.Step("native", "native kernels", "digest", [complaint], optional=True)]
+
+    def only(root: Path, *, dev: bool) -> list[Any]:
+        return steps
+
+    monkeypatch.setattr(install, "plan", only)
+    (tmp_path / ".venv").mkdir()
+    assert install.install(tmp_path, dev=False) == 0
+    assert "native kernels" in (said := capsys.readouterr().out)
+    assert "left out: no C compiler found" in said
+    assert install.install(tmp_path, dev=False) == 0
+    assert capsys.readouterr().out == ""
