@@ -50,7 +50,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "torch": ("engine", "bench"),
     "gguf": ("engine",),
     "safetensors": ("engine",),
-    "tokenizers": ("engine",),
+    "tokenizers": ("engine", "bench.gpu"),
     "llguidance": ("engine.grammar",),
     "sqlalchemy": ("gateway.db", "migrations"),
     "alembic": ("gateway.db", "migrations"),

@@ -115,7 +115,7 @@ class _Run:
         return found
 
     def first_token(self) -> dict[str, Any]:
-        loaded = self._loaded(self._kv_dtypes()[0])
+        loaded = self._loaded(self._kv_dtypes()[0], prefix_cache=True)
         ids = min(10000, loaded.checkpoint.config.vocab - 1)
         return first_token(Load(loaded), self.scale.prefix, 30, self.scale.rounds, ids)
 
@@ -137,7 +137,7 @@ class _Run:
         counts = {"recorded": len(cache), "failed": cache.failed, "replays": cache.replays, "eager": cache.eager}
         return {"graphs": counts, "attention": runner.graphs.like.attention, "kv_tokens": loaded.config.kv_tokens}
 
-    def _loaded(self, kv_dtype: str) -> Loaded:
+    def _loaded(self, kv_dtype: str, prefix_cache: bool = False) -> Loaded:
         gc.collect()
         on_gpu = self.device.startswith("cuda")
         if on_gpu:
@@ -149,7 +149,7 @@ class _Run:
             self.options.attention,
             self.options.cuda_graphs == "on",
         )
-        config = replace(GPU_CONFIG, kv_dtype=kv_dtype, device=place)
+        config = replace(GPU_CONFIG, kv_dtype=kv_dtype, device=place, prefix_cache=prefix_cache)
         if not on_gpu:
             config = replace(config, kv_tokens=2048, max_running=4)
         model = self.options.model

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import tokenizers
 import torch
 
 from engine.loader import Checkpoint, ModelConfig, StoredWeight, Weights, open_checkpoint
@@ -63,15 +64,10 @@ SHAPES: Mapping[str, ModelConfig] = {
 }
 
 
-class NoText(Tokenizer):
-    """Every token is one letter."""
-
-    def __init__(self) -> None:
-        """Take nothing."""
-
-    def piece(self, token_id: int) -> bytes:  # noqa: ARG002
-        """Return the letter."""
-        return b"x"
+def no_text() -> Tokenizer:
+    """Return a tokenizer that knows one word; nobody reads what random weights say."""
+    backend = tokenizers.Tokenizer(tokenizers.models.WordLevel({"x": 0}))
+    return Tokenizer(backend, byte_level=True, specials=frozenset())
 
 
 def open_model(where: str) -> Checkpoint:
@@ -79,7 +75,7 @@ def open_model(where: str) -> Checkpoint:
     if where not in SHAPES:
         return open_checkpoint(Path(where))
     config = SHAPES[where]
-    return Checkpoint(config, random_weights(config), NoText(), None, frozenset())
+    return Checkpoint(config, random_weights(config), no_text(), None, frozenset())
 
 
 def parameters(config: ModelConfig) -> int:

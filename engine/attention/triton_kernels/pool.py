@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+import triton
 import triton.language as tl
 
 INT8_LIMIT = 127.0
@@ -53,6 +54,6 @@ def dot_dtype(query: torch.Tensor) -> tl.dtype:
 
     The interpreter keeps bf16 as raw 16-bit integers and would multiply those.
     """
-    if query.device.type == "cpu":
+    if triton.knobs.runtime.interpret:
         return tl.float32
     return {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}.get(query.dtype, tl.float32)
