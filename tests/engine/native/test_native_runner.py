@@ -1,5 +1,8 @@
 """The native step says what the torch step says, and a row's bits depend on nothing but its own tokens."""
 
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -199,3 +202,30 @@ def test_heads_the_kernels_do_not_know_are_refused(library: Library, tmp_path: P
         native_runner(library, folder)
     with pytest.raises(EngineError, match="'fp8' is unknown"):
         native_runner(library, tiny.write_folder(tmp_path / "two"), Options(kv_dtype="fp8"))
+
+
+def test_more_threads_than_cores_and_two_models_at_once(library: Library, tiny_folder: Path) -> None:
+    """Threads that are not running are never waited for, and models share nothing."""
+    runners = [native_runner(library, tiny_folder, Options(threads=threads)) for threads in (5, 4)]
+    expected = logits_at(runners[0], Text(IDS[:40]), range(1, 41))
+
+    def again(runner: NativeRunner) -> bool:
+        found = [logits_at(runner, Text(IDS[:40]), range(1, 41)) for _ in range(10)]
+        return all(torch.equal(one[end], expected[end]) for one in found for end in expected)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert all(pool.map(again, runners))
+
+
+@pytest.mark.slow
+def test_a_process_ends_with_runners_left_open(library: Library, tiny_folder: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from engine.native.build import build;"
+        "from engine.native.library import Library; from tests.engine.native.stepping import *;"
+        "kept = native_runner(Library(build()), Path(sys.argv[1]));"
+        "print(logits_at(kept, Text([1, 2, 3]), [3])[3].shape[0])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tiny_folder)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert int(done.stdout) > 0
