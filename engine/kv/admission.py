@@ -138,13 +138,18 @@ class Admission:
         fresh = self._num_blocks(match, upto) - blocks
         for group, books in enumerate(self._cached.books):
             restored = sum(at == group and index < blocks for at, index in match.from_host)
-            hits = [node.blocks[group] for node in match.nodes[match.first[group] :] if node is not None]
-            if match.tail is not None:
-                hits.append(match.tail.blocks[group])
-            pinned = sum(block != NULL_BLOCK and books.evictable.holds(block) for block in hits)
-            if fresh + restored + pinned > books.num_free:
+            hits = blocks - match.first[group] + (match.tail is not None)
+            if fresh + restored + hits > books.num_free and fresh + restored > self._spare(match, group):
                 return False
         return True
+
+    def _spare(self, match: Match, group: int) -> int:
+        """Count the free blocks that are left once the blocks of the hit are held."""
+        books = self._cached.books[group]
+        hits = [node.blocks[group] for node in match.nodes[match.first[group] :] if node is not None]
+        if match.tail is not None:
+            hits.append(match.tail.blocks[group])
+        return books.num_free - sum(block != NULL_BLOCK and books.evictable.holds(block) for block in hits)
 
     def _num_blocks(self, match: Match, upto: int) -> int:
         tokens = max(upto, match.computed + 1, match.in_place)

@@ -151,9 +151,10 @@ class CachedBlocks:
     def found(self, node: Node, now_s: float) -> None:
         """Count a look-up that found a node, before its blocks are held; prolong its protection."""
         node.uses += 1
-        for books, block in zip(self.books, node.blocks, strict=True):
-            if block != NULL_BLOCK and books.evictable.holds(block):
-                policy = books.evictable.policy(node)
+        for group, block in enumerate(node.blocks):
+            evictable = self.books[group].evictable
+            if block != NULL_BLOCK and evictable.holds(block):
+                policy = evictable.policy(node)
                 policy.reused(policy.trace(block))
         if node.pins and node.expires_s > now_s:
             node.expires_s = max(node.expires_s, now_s + node.ttl_s)
