@@ -40,7 +40,7 @@ def test_gathering_is_right() -> None:
 
 
 @needs_triton
-@pytest.mark.parametrize("kind", ["fp32", "int8"])
+@pytest.mark.parametrize("kind", [pytest.param("fp32", marks=pytest.mark.slow), "int8"])
 def test_own_kernels_are_right(kind: str) -> None:
     shape = AttentionShape(SHAPE.groups, KvShape(2, 16, 4, kind, DEVICE), 4, 0.25, torch.float32)
     assert first_that_works([OWN, GATHERED], shape) == OWN
