@@ -102,7 +102,10 @@ def _on_device(config: EngineConfig, options: DeviceOptions, checkpoint: Checkpo
     config = replace(config, kv_tokens=prepared.num_blocks * config.block_size)
     root = identity(checkpoint, revision, config, f"{options.device} {options.dtype} {options.attention}").root()
     kv = new_kv(config, model.kv_groups, token_bytes(model, config.kv_dtype), root)
-    return Loaded(config, checkpoint, prepared.runner(kv.saved), kv)
+    runner = prepared.runner(kv.saved)
+    if kv.host is not None:
+        kv.rates = measured_rates(runner.kv, model.kv_groups)
+    return Loaded(config, checkpoint, runner, kv)
 
 
 def build_core(loaded: Loaded, observer: Observer) -> Core:

@@ -64,18 +64,22 @@ class DeviceKV(PagedKV):
             ValueError: a payload is of another size.
         """
         for one in restores:
-            self.write_block(one.group, one.block, one.payload)
+            self._fetch(one.group, one.block, one.payload)
 
     def read_block(self, group: int, block: int) -> bytes:
         """Return the bytes of a block, every layer of the group, scales behind the values."""
         return self._link.send(self._packed(group, block)).payload()
 
     def write_block(self, group: int, block: int, payload: bytes) -> None:
-        """Put back what `read_block` returned, bit for bit.
+        """Put back what `read_block` returned, bit for bit; wait until it is there.
 
         Raises:
             ValueError: the payload is of another size.
         """
+        self._fetch(group, block, payload)
+        self._link.settle()
+
+    def _fetch(self, group: int, block: int, payload: bytes) -> None:
         if len(payload) != self.block_bytes(group):
             raise ValueError(f"{len(payload)} bytes are not a block of group {group}")
         arrived = self._link.fetch(payload)

@@ -63,3 +63,8 @@ class HostLink:
         current.wait_stream(self._stream)
         device.record_stream(current)
         return device
+
+    def settle(self) -> None:
+        """Wait until all that was fetched is where it was put."""
+        if self._stream is not None:
+            torch.cuda.current_stream(self._device).synchronize()

@@ -60,3 +60,9 @@ def test_a_gpu_has_other_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parsed("--step-tokens", "256", "--prefill-tokens", "128").chunk_tokens == 128
     assert parsed("--device", "cpu").max_running == EngineConfig().max_running
     assert GPU_CONFIG.kv_dtype == "bf16"
+
+
+def test_a_host_tier_learns_how_fast_the_link_is(tmp_path: Path) -> None:
+    folder = tiny.write_folder(tmp_path)
+    loaded = load(EngineSpec(folder, "tiny", 2, tiny.small_config(device=ON_DEVICE, host_kv_mb=1)))
+    assert loaded.kv.rates.bytes_per_s > 0
