@@ -104,11 +104,13 @@ INLINE void score(const tile *t, const float *query, int heads, int head_dim, in
         for (int h = 0; h < heads; h++)
             for (int j = 0; j < 4; j++) sum[h][j] = _mm256_setzero_ps();
         for (int i = 0; i < head_dim; i += LANES) {
-            __m256 key[4];
-            for (int j = 0; j < 4; j++) key[j] = _mm256_loadu_ps(t->keys[k + j] + i);
+            __m256 key[3];
+            for (int j = 0; j < 3; j++) key[j] = _mm256_loadu_ps(t->keys[k + j] + i);
             for (int h = 0; h < heads; h++) {
                 __m256 q = _mm256_loadu_ps(query + h * head_dim + i);
-                for (int j = 0; j < 4; j++) sum[h][j] = _mm256_fmadd_ps(q, key[j], sum[h][j]);
+                for (int j = 0; j < 3; j++) sum[h][j] = _mm256_fmadd_ps(q, key[j], sum[h][j]);
+                sum[h][3] = _mm256_fmadd_ps(q, _mm256_loadu_ps(t->keys[k + 3] + i), sum[h][3]);
+                REREAD();
             }
         }
         for (int h = 0; h < heads; h++) {
@@ -136,33 +138,42 @@ INLINE void mix(const tile *t, const float *shares, int heads, int lanes, int at
                 sum[0][j] = _mm256_fmadd_ps(share, _mm256_loadu_ps(value + j * LANES), sum[0][j]);
             continue;
         }
+        const int last = lanes - 1;
         __m256 v[8];
-        for (int j = 0; j < lanes; j++) v[j] = _mm256_loadu_ps(value + j * LANES);
+        for (int j = 0; j < last; j++) v[j] = _mm256_loadu_ps(value + j * LANES);
         for (int h = 0; h < heads; h++) {
             __m256 share = _mm256_broadcast_ss(shares + h * TILE_KEYS + k);
-            for (int j = 0; j < lanes; j++) sum[h][j] = _mm256_fmadd_ps(share, v[j], sum[h][j]);
+            for (int j = 0; j < last; j++) sum[h][j] = _mm256_fmadd_ps(share, v[j], sum[h][j]);
+            sum[h][last] = _mm256_fmadd_ps(share, _mm256_loadu_ps(value + last * LANES), sum[h][last]);
+            REREAD();
         }
     }
     for (int h = 0; h < heads; h++)
         for (int j = 0; j < lanes; j++) _mm256_storeu_ps(out + h * stride + at + j * LANES, sum[h][j]);
 }
 
-/* Scores to shares: exponentials below the greatest score; keys outside [from, until) get exactly nothing. */
-static void soften(float *scores, int from, int until, float *part) {
-    const __m256 nothing = _mm256_set1_ps(-__builtin_inff());
-    for (int k = 0; k < from; k++) scores[k] = -__builtin_inff();
-    for (int k = until; k < TILE_KEYS; k++) scores[k] = -__builtin_inff();
-    __m256 most = nothing;
-    for (int k = 0; k < TILE_KEYS; k += LANES) most = _mm256_max_ps(most, _mm256_load_ps(scores + k));
-    part[0] = lanes_max(most);
-    const __m256 greatest = _mm256_set1_ps(part[0]);
-    __m256 sum = _mm256_setzero_ps();
-    for (int k = 0; k < TILE_KEYS; k += LANES) {
-        __m256 share = exp_lanes(_mm256_sub_ps(_mm256_load_ps(scores + k), greatest));
-        _mm256_store_ps(scores + k, share);
-        sum = _mm256_add_ps(sum, share);
+/* Scores to shares: exponentials below the greatest score; keys outside [from, until) get exactly nothing.
+   The heads take turns, so that none waits for its own last result. */
+INLINE void soften(float *scores, int heads, int from, int until, float *parts, int64_t size) {
+    __m256 greatest[TOGETHER], sum[TOGETHER];
+    for (int h = 0; h < heads; h++) {
+        float *own = scores + h * TILE_KEYS;
+        for (int k = 0; k < from; k++) own[k] = -__builtin_inff();
+        for (int k = until; k < TILE_KEYS; k++) own[k] = -__builtin_inff();
+        __m256 most = _mm256_load_ps(own);
+        for (int k = LANES; k < TILE_KEYS; k += LANES) most = _mm256_max_ps(most, _mm256_load_ps(own + k));
+        parts[h * size] = lanes_max(most);
+        greatest[h] = _mm256_set1_ps(parts[h * size]);
+        sum[h] = _mm256_setzero_ps();
     }
-    part[1] = lanes_sum(sum);
+    for (int k = 0; k < TILE_KEYS; k += LANES)
+        for (int h = 0; h < heads; h++) {
+            float *own = scores + h * TILE_KEYS + k;
+            __m256 share = exp_lanes(_mm256_sub_ps(_mm256_load_ps(own), greatest[h]));
+            _mm256_store_ps(own, share);
+            sum[h] = _mm256_add_ps(sum[h], share);
+        }
+    for (int h = 0; h < heads; h++) parts[h * size + 1] = lanes_sum(sum[h]);
 }
 
 /* The parts that one tile gives `heads` query heads of one row. */
@@ -170,7 +181,7 @@ INLINE void make_parts(const tile *t, const float *query, int heads, int head_di
     _Alignas(32) float scores[TOGETHER * TILE_KEYS];
     const int64_t size = part_floats(head_dim);
     score(t, query, heads, head_dim, from & ~3, until, scores);
-    for (int h = 0; h < heads; h++) soften(scores + h * TILE_KEYS, from, until, parts + h * size);
+    soften(scores, heads, from, until, parts, size);
     float *sums = parts + PART_HEAD;
     int at = 0;
     if (heads == 1)
@@ -209,17 +220,33 @@ static void begin_sum(float *sum, int head_dim) {
     sum[0] = -__builtin_inff();
 }
 
-/* sum += part, on the scale of the greater of their greatest scores. */
-static void merge(float *sum, const float *part, int head_dim) {
-    float greatest = sum[0] > part[0] ? sum[0] : part[0];
-    __m256 factors = exp_lanes(_mm256_setr_ps(sum[0] - greatest, part[0] - greatest, 0, 0, 0, 0, 0, 0));
-    __m256 old = _mm256_broadcastss_ps(_mm256_castps256_ps128(factors));
-    __m256 new = _mm256_broadcastss_ps(_mm_movehdup_ps(_mm256_castps256_ps128(factors)));
-    sum[0] = greatest;
-    sum[1] = sum[1] * _mm256_cvtss_f32(old) + part[1] * _mm256_cvtss_f32(new);
+/* sum = sum * old + part * new. */
+INLINE void weigh(float *sum, const float *part, float old, float new, int head_dim) {
+    const __m256 a = _mm256_set1_ps(old), b = _mm256_set1_ps(new);
+    sum[1] = sum[1] * old + part[1] * new;
     for (int i = PART_HEAD; i < PART_HEAD + head_dim; i += LANES)
-        _mm256_storeu_ps(sum + i, _mm256_fmadd_ps(_mm256_loadu_ps(part + i), new,
-                                                  _mm256_mul_ps(_mm256_loadu_ps(sum + i), old)));
+        _mm256_storeu_ps(
+            sum + i, _mm256_fmadd_ps(_mm256_loadu_ps(part + i), b, _mm256_mul_ps(_mm256_loadu_ps(sum + i), a)));
+}
+
+/* Add parts to the sums of some heads, each on the scale of the greater of their greatest scores. */
+static void merge(float *sums, const float *parts, int heads, int head_dim) {
+    const int64_t size = part_floats(head_dim);
+    for (int first = 0; first < heads; first += LANES / 2) {
+        const int now = heads - first < LANES / 2 ? heads - first : LANES / 2;
+        _Alignas(32) float factors[LANES] = {0};
+        for (int h = 0; h < now; h++) {
+            float *sum = sums + (first + h) * size;
+            const float *part = parts + (first + h) * size;
+            const float greatest = sum[0] > part[0] ? sum[0] : part[0];
+            factors[2 * h] = sum[0] - greatest;
+            factors[2 * h + 1] = part[0] - greatest;
+            sum[0] = greatest;
+        }
+        _mm256_store_ps(factors, exp_lanes(_mm256_load_ps(factors)));
+        for (int h = 0; h < now; h++)
+            weigh(sums + (first + h) * size, parts + (first + h) * size, factors[2 * h], factors[2 * h + 1], head_dim);
+    }
 }
 
 static void finish(const float *sum, int head_dim, float *out) {
@@ -247,8 +274,7 @@ void attend(const attention *a, float *scratch) {
     for (int64_t number = first; number < until; number++) {
         find(a, number * TILE_KEYS, room, &t);
         for (int r = 0; r < a->rows; r++)
-            if (row_parts(a, r, number * TILE_KEYS, &t, parts))
-                for (int h = 0; h < a->heads; h++) merge(sums + r * row_size + h * size, parts + h * size, n);
+            if (row_parts(a, r, number * TILE_KEYS, &t, parts)) merge(sums + r * row_size, parts, a->heads, n);
     }
     for (int r = 0; r < a->rows; r++)
         for (int h = 0; h < a->heads; h++)
@@ -271,9 +297,7 @@ void attend_tiles(const attention *a, int from, int until, float *parts, float *
 void attend_merge(const attention *a, int tiles, const float *parts, float *scratch) {
     const int n = a->kv->head_dim;
     const int64_t size = part_floats(n);
-    for (int h = 0; h < a->heads; h++) {
-        begin_sum(scratch, n);
-        for (int number = 0; number < tiles; number++) merge(scratch, parts + (number * a->heads + h) * size, n);
-        finish(scratch, n, a->out + h * n);
-    }
+    for (int h = 0; h < a->heads; h++) begin_sum(scratch + h * size, n);
+    for (int number = 0; number < tiles; number++) merge(scratch, parts + number * a->heads * size, a->heads, n);
+    for (int h = 0; h < a->heads; h++) finish(scratch + h * size, n, a->out + h * n);
 }

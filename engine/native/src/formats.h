@@ -44,10 +44,6 @@ INLINE scales read_scales(int kind, const uint8_t *record) {
     return s;
 }
 
-/* Make the compiler have a vector in a register here. It would otherwise repeat loads and conversions instead of
-   keeping what it has, and put operations that wait for each other next to each other. */
-#define HOLD(v) __asm__("" : "+x"(v))
-
 typedef struct {
     __m256i mask[2];
 } four_bit_masks;

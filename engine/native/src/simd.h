@@ -9,6 +9,13 @@
 #define INLINE static inline __attribute__((always_inline))
 #define LANES 8
 
+/* Make the compiler have a vector in a register here. It would otherwise repeat loads and conversions instead of
+   keeping what it has, and put operations that wait for each other next to each other. */
+#define HOLD(v) __asm__("" : "+x"(v))
+
+/* Make the compiler read memory anew from here on, as an operand, instead of filling registers it lacks. */
+#define REREAD() __asm__ volatile("" : : : "memory")
+
 INLINE __m256 half_load(const uint8_t *at) {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)at));
 }
