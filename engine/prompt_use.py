@@ -14,9 +14,11 @@ class PromptUse:
         written: tokens that were computed and are now there for others.
         miss: why the tokens behind the cached ones were not there; None when less than a block was missing.
         missed_at: index of the first token that differs from what is cached, when `miss` is "differs".
+        unit: cached tokens count in whole multiples of so many.
     """
 
     cached: int = 0
     written: int = 0
     miss: Miss | None = None
     missed_at: int | None = None
+    unit: int = 1

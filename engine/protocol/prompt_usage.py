@@ -33,12 +33,16 @@ def prompt_details(use: PromptUse, breakpoints: Sequence[Breakpoint]) -> Json:
 
 
 def written_by_life(use: PromptUse, breakpoints: Sequence[Breakpoint]) -> dict[str, int]:
-    """Written tokens that a breakpoint covers, by the longest life among those that do ("ttl_5m_tokens" …)."""
+    """Written tokens that a breakpoint covers, by the longest life among those that do ("ttl_5m_tokens" …).
+
+    Only those count that a prompt which goes on differently behind the breakpoint can read.
+    """
     lives: dict[str, int] = {}
     end = use.cached + use.written
-    for index, one in enumerate(breakpoints):
-        start = max(use.cached, breakpoints[index - 1].tokens if index else 0)
-        tokens = min(end, one.tokens) - start
+    ends = [one.tokens // use.unit * use.unit for one in breakpoints]
+    for index, point in enumerate(ends):
+        start = max(use.cached, ends[index - 1] if index else 0)
+        tokens = min(end, point) - start
         name = f"ttl_{_short(max(later.ttl_s for later in breakpoints[index:]))}_tokens"
         lives[name] = lives.get(name, 0) + max(0, tokens)
     return lives

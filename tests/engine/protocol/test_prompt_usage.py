@@ -13,14 +13,14 @@ POINTS = st.dictionaries(st.integers(1, 400), TTLS, max_size=4).map(
 )
 
 
-@given(st.integers(0, 300), st.integers(0, 300), POINTS)
+@given(st.integers(0, 300), st.integers(0, 300), POINTS, st.sampled_from([1, 7, 128]))
 def test_each_written_token_has_one_life_at_most(
-    cached: int, written: int, points: tuple[Breakpoint, ...]
+    cached: int, written: int, points: tuple[Breakpoint, ...], unit: int
 ) -> None:
-    lives = written_by_life(PromptUse(cached, written), points)
+    lives = written_by_life(PromptUse(cached, written, unit=unit), points)
     expected: dict[str, int] = {}
     for token in range(cached, cached + written):
-        ttl_s = max((point.ttl_s for point in points if point.tokens > token), default=0)
+        ttl_s = max((point.ttl_s for point in points if point.tokens // unit * unit > token), default=0)
         if ttl_s:
             name = {300: "5m", 1800: "30m", 3600: "1h", 43200: "12h", 86400: "24h"}[int(ttl_s)]
             expected[name] = expected.get(name, 0) + 1
