@@ -59,7 +59,7 @@ class EngineConfig:
     kv_memory_mb: int | None = None
     kv_dtype: str = "fp32"
     prefix_cache: bool = True
-    retention: str = "lru"
+    retention: str = "hit-density"
     host_kv_mb: int = 0
     max_running: int = 16
     max_waiting: int = 256

@@ -118,7 +118,7 @@ class EngineSettings(Frozen):
     kv_dtype: Literal["fp32", "fp16", "bf16", "int8", "fp8"] = "fp32"
     host_kv_mb: Annotated[int, Field(ge=0)] = 0
     prefix_cache: bool = True
-    retention: Literal["lru", "hit-density"] = "lru"
+    retention: Literal["lru", "hit-density"] = "hit-density"
     max_running: Annotated[int, Field(ge=1)] = 16
     max_waiting: Annotated[int, Field(ge=1)] = 256
     tenant_waiting: Annotated[int, Field(ge=1)] | None = None
