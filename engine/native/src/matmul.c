@@ -6,8 +6,7 @@
    multiply-adds over ascending inputs on either way. */
 #include "formats.h"
 
-#define FUSED_ROWS 6
-#define FIRST_ROWS 4
+#define FUSED_ROWS 5
 #define TILE_ROWS 6
 #define AHEAD_BYTES 1536
 
@@ -136,9 +135,8 @@ INLINE void few_rows(int kind, const matrix *weight, int first, int count, int r
                 CASE(2)
                 CASE(3)
                 CASE(4)
-                CASE(5)
                 default:
-                CASE(6)
+                CASE(5)
             }
 #undef CASE
         panel += now * weight->panel_bytes;
@@ -148,7 +146,7 @@ INLINE void few_rows(int kind, const matrix *weight, int first, int count, int r
 }
 
 INLINE void many_rows(int kind, const matrix *weight, int first, int count, int rows, rows_view v, float *kept) {
-    const int step = BLOCK_INPUTS / inputs_of(kind);
+    const int step = BLOCK_INPUTS / inputs_of(kind), begin = rows == 6 ? 3 : 4;
     for (int p = 0; p < count; p++, v.out += PANEL) {
         const uint8_t *panel = weight->data + (first + p) * weight->panel_bytes;
         rows_view now = v;
@@ -159,11 +157,14 @@ INLINE void many_rows(int kind, const matrix *weight, int first, int count, int 
             if (kind == F32) {
                 tiles(rows, (const float *)panel, inputs, now);
             } else {
-                fused(kind, FIRST_ROWS, 1, 1, panel, 0, records, now, kept);
+                if (begin == 3)
+                    fused(kind, 3, 1, 1, panel, 0, records, now, kept);
+                else
+                    fused(kind, 4, 1, 1, panel, 0, records, now, kept);
                 rows_view rest = now;
-                rest.x += FIRST_ROWS * v.x_stride;
-                rest.out += FIRST_ROWS * v.out_stride;
-                tiles(rows - FIRST_ROWS, kept, inputs, rest);
+                rest.x += begin * v.x_stride;
+                rest.out += begin * v.out_stride;
+                tiles(rows - begin, kept, inputs, rest);
             }
             panel += records * bytes_of(kind);
             now.x += inputs;
