@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--threads", type=int, required=True)
     options = parser.parse_args()
-    config = EngineConfig(kv_tokens=32768, max_running=16)
+    config = EngineConfig()
     side = Lamina(options.model, options.threads, config)
     tasks: dict[str, Task] = {
         "prefill": side.prefill,
