@@ -112,12 +112,12 @@ class ServedModel:
         self, call: ChatCall, render: Render, text: str, ends: Sequence[int]
     ) -> tuple[Breakpoint, ...]:
         """Where the prompt is to be kept up to; marks in places that are not shown count for nothing."""
-        shown = {tool.field: index for index, tool in enumerate(call.tools.offered)}
+        shown = {tool.index: place for place, tool in enumerate(call.tools.offered)}
         tools = [tool.shown for tool in call.tools.offered]
         positions: list[tuple[int, float]] = []
         for mark in call.prompt_cache.marks:
             is_tool = mark.where is Where.TOOL
-            placed = replace(mark, index=shown.get(f"tools[{mark.index}]", len(tools))) if is_tool else mark
+            placed = replace(mark, index=shown.get(mark.index, len(tools))) if is_tool else mark
             chars = marked_chars(text, render, call.messages, tools, placed)
             if chars is not None:
                 positions.append((chars, mark.ttl_s))

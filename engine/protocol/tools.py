@@ -28,13 +28,19 @@ class Tool:
         shown: as the client wrote it, for the model's template.
         parameters: JSON schema of its arguments.
         strict: whether calls must follow that schema.
+        index: of it in the request.
     """
 
     name: str
     shown: Mapping[str, Any]
     parameters: Mapping[str, Any]
     strict: bool
-    field: str
+    index: int
+
+    @property
+    def field(self) -> str:
+        """The request's field that holds the schema, for errors."""
+        return f"tools[{self.index}].function.parameters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ def read_tools(body: Mapping[str, Any]) -> ToolWishes:
     listed = body.get("tools") or []
     if not isinstance(listed, list) or len(listed) > MAX_TOOLS:
         raise bad_field("tools", f"must be a list of at most {MAX_TOOLS} tools")
-    tools = tuple(_tool(f"tools[{index}]", tool) for index, tool in enumerate(listed))
+    tools = tuple(_tool(index, tool) for index, tool in enumerate(listed))
     parallel = body.get("parallel_tool_calls") is None or read_bool(body, "parallel_tool_calls")
     return _chosen(body.get("tool_choice"), tools, parallel)
 
@@ -86,7 +92,8 @@ def _chosen(choice: Any, tools: tuple[Tool, ...], parallel: bool) -> ToolWishes:
     return ToolWishes(named[:1], ToolUse.REQUIRED, parallel=False)
 
 
-def _tool(where: str, tool: Any) -> Tool:
+def _tool(index: int, tool: Any) -> Tool:
+    where = f"tools[{index}]"
     function = tool.get("function") if isinstance(tool, dict) and tool.get("type") == "function" else None
     if not isinstance(function, dict):
         raise bad_field(where, "must be of type 'function'")
@@ -99,4 +106,4 @@ def _tool(where: str, tool: Any) -> Tool:
     if not isinstance(parameters, dict):
         raise bad_field(f"{where}.function.parameters", "must be a JSON schema")
     strict = read_bool(function, "strict")
-    return Tool(name, tool, parameters, strict, f"{where}.function.parameters")
+    return Tool(name, tool, parameters, strict, index)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.chat_template import ChatTemplate
 from engine.errors import RequestError
 from engine.grammar.contract import GrammarSpec
 from engine.kv.wishes import Breakpoint
@@ -49,6 +50,20 @@ def test_marks_become_the_longest_common_beginnings(model: ServedModel) -> None:
     assert text(made.prompt_ids[: first.tokens]) == "system\nHello hello. "
     assert text(made.prompt_ids[: second.tokens]) == "system\nHello hello. Be kind.\nuser\nHi"
     assert (first.ttl_s, second.ttl_s) == (3600, 300)
+
+
+def test_a_mark_on_a_tool_keeps_the_tools_up_to_it(model: ServedModel) -> None:
+    shows = "{% for tool in tools or [] %}<{{ tool.function.name }}>{{ tool | tojson }}{% endfor %}"
+    spelling = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+    template = ChatTemplate(shows + spelling + "{{ messages[0].content }}", {})
+    knowing = ServedModel("tiny", model.tokenizer, template, 1024, 16, 0, NoGrammars())
+    tools = [{"type": "function", "function": {"name": name}} for name in "abc"]
+    messages = [{"role": "user", "content": "Hi"}]
+    made = job(knowing, messages, tools=[tools[0], tools[1] | HOUR, tools[2]])
+    (point,) = made.cache.breakpoints
+    kept = model.tokenizer.decode(made.prompt_ids[: point.tokens])
+    assert "<b>" in kept
+    assert "<c>" not in kept
 
 
 def test_the_whole_prompt_is_kept_when_the_top_level_asks(model: ServedModel) -> None:
