@@ -46,6 +46,12 @@ def _message(where: str, message: Any) -> Message:
     return found
 
 
+def text_field(part: Any) -> str | None:
+    """Name the field that holds the text of a content part; None for what is no text."""
+    kind = part.get("type") if isinstance(part, dict) else None
+    return _TEXT_PARTS.get(kind) if isinstance(kind, str) else None
+
+
 def _tool_calls(where: str, message: Mapping[str, Any]) -> list[dict[str, Any]]:
     calls = message["tool_calls"]
     if message["role"] != "assistant" or not isinstance(calls, list):
@@ -88,12 +94,12 @@ def _content(where: str, message: Mapping[str, Any]) -> str:
 
 
 def _part(where: str, part: Any) -> str:
-    kind = part.get("type") if isinstance(part, dict) else None
-    if kind not in _TEXT_PARTS:
-        raise _unsupported_part(where, kind)
-    text = part.get(_TEXT_PARTS[kind])
+    field = text_field(part)
+    if field is None:
+        raise _unsupported_part(where, part.get("type") if isinstance(part, dict) else None)
+    text = part.get(field)
     if not isinstance(text, str):
-        raise bad_field(f"{where}.{_TEXT_PARTS[kind]}", "must be a string")
+        raise bad_field(f"{where}.{field}", "must be a string")
     return text
 
 

@@ -9,13 +9,13 @@ from enum import Enum
 from typing import Any
 
 from engine.protocol.fields import bad_field, read_str
+from engine.protocol.messages import text_field
 
 MOST_MARKS = 4
 _MAX_KEY_CHARS = 1024
 _CONTROL_TTLS_S = {"5m": 300, "1h": 3600}
 _BREAKPOINT_TTLS_S = {"30m": 1800, "12h": 43200}
 _DAY_S = 86400
-_TEXT_FIELDS = {"text": "text", "refusal": "refusal"}
 
 Json = dict[str, Any]
 
@@ -185,6 +185,6 @@ def _seconds(field: str, ttl: Any, known: Mapping[str, int]) -> int:
 
 
 def _text_chars(part: Any) -> int:
-    kind = part.get("type") if isinstance(part, dict) else None
-    text = part.get(_TEXT_FIELDS.get(kind)) if isinstance(kind, str) else None
+    field = text_field(part)
+    text = None if field is None else part.get(field)
     return len(text) if isinstance(text, str) else 0

@@ -165,6 +165,8 @@ def test_parts_are_joined_and_roles_kept() -> None:
         {"role": "user", "content": []},
         {"role": "user", "content": 5},
         {"role": "user", "content": [{"type": "text"}]},
+        {"role": "user", "content": [{"type": ["text"], "text": "a"}]},
+        {"role": "user", "content": [{"type": {}, "text": "a"}]},
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]},
         {"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]},
         {"role": "function", "content": "4", "name": "f"},
