@@ -1,5 +1,6 @@
 """What every loader hands over, whatever the file format: one config, one set of weights, one tokenizer."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -11,11 +12,14 @@ from engine.kv.contract import KvGroup
 from engine.loader.matrix import Matrix
 from engine.tokenizer import Tokenizer
 
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError)
 """What reading values of the wrong kind out of a model's own settings may raise."""
 
 ACTIVATIONS = ("silu", "gelu_tanh")
 """Of the feed-forward's gate."""
+
+_LARGEST_SIZE = 2**31 - 1
+_MOST_LAYERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,11 @@ class ModelConfig:
     def __post_init__(self) -> None:
         """Refuse shapes no decoder can have."""
         sizes = (self.hidden, self.layers, self.heads, self.kv_heads, self.head_dim, self.intermediate, self.vocab)
-        if min(*sizes, self.context) < 1 or self.heads % self.kv_heads or self.head_dim % 2:
+        fits = all(1 <= size <= _LARGEST_SIZE and isinstance(size, int) for size in (*sizes, self.context))
+        if not fits or self.heads % self.kv_heads or self.head_dim % 2:
             raise ModelError(f"the model's shape makes no sense: {self}")
+        if not (0 <= self.norm_eps < 1 and 0 < self.rope_theta < math.inf and 0 < self.rope_factor < math.inf):
+            raise ModelError(f"the model's norms or rotations make no sense: {self}")
         narrowest = min((window for window in self.windows if window is not None), default=1)
         if narrowest < 1 or len(self.windows) not in (0, self.layers):
             raise ModelError(f"the model's windows make no sense: {self}")
@@ -89,6 +96,18 @@ class ModelConfig:
     def score_scale(self) -> float:
         """What multiplies attention scores."""
         return self.query_scale or self.head_dim**-0.5
+
+
+def checked_layers(count: int) -> int:
+    """Return the number of layers a file names, before anything of that length is made.
+
+    Raises:
+        ModelError: no decoder has so many.
+        TypeError: it is no number.
+    """
+    if not 1 <= count <= _MOST_LAYERS:
+        raise ModelError(f"{count} layers make no sense")
+    return count
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,15 @@ from safetensors import SafetensorError, safe_open
 
 from engine.chat_template import ChatTemplate
 from engine.errors import ModelError
-from engine.loader.contract import MALFORMED, Checkpoint, ModelConfig, RopeScaling, StoredWeight, Weights
+from engine.loader.contract import (
+    MALFORMED,
+    Checkpoint,
+    ModelConfig,
+    RopeScaling,
+    StoredWeight,
+    Weights,
+    checked_layers,
+)
 from engine.loader.matrix import Matrix
 from engine.models import family_named, family_of
 from engine.tokenizer import Tokenizer
@@ -48,7 +56,7 @@ def _read_json(path: Path, *, required: bool = True) -> dict[str, Any]:
         return {}
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"cannot read {path}: {error}") from error
     if not isinstance(value, dict):
         raise ModelError(f"{path} is not a JSON object")
@@ -76,7 +84,7 @@ def _common_fields(raw: Mapping[str, Any]) -> dict[str, Any]:
         raise ModelError("sliding windows or partial rotations are not supported in this architecture")
     return {
         "hidden": raw["hidden_size"],
-        "layers": raw["num_hidden_layers"],
+        "layers": checked_layers(raw["num_hidden_layers"]),
         "heads": raw["num_attention_heads"],
         "kv_heads": raw.get("num_key_value_heads") or raw["num_attention_heads"],
         "head_dim": raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"],

@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.chat_template import ChatTemplate
 from engine.errors import ModelError
-from engine.loader.contract import MALFORMED, Checkpoint, ModelConfig, StoredWeight, Weights
+from engine.loader.contract import MALFORMED, Checkpoint, ModelConfig, StoredWeight, Weights, checked_layers
 from engine.loader.gguf_file import GgufFile
 from engine.loader.gguf_tokenizer import build_tokenizer
 from engine.models import Family, family_named, family_of
@@ -101,7 +101,7 @@ def _common_fields(meta: Mapping[str, Any]) -> dict[str, Any]:
         raise ModelError(f"rope scaling {scaling!r} by metadata is not supported")
     return {
         "hidden": hidden,
-        "layers": meta["block_count"],
+        "layers": checked_layers(meta["block_count"]),
         "heads": heads,
         "kv_heads": meta.get("attention.head_count_kv", heads),
         "head_dim": head_dim,

@@ -15,6 +15,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from numpy.typing import NDArray
 
 from engine.errors import ModelError
+from engine.loader.contract import MALFORMED
 from engine.loader.matrix import Matrix, check_kind
 
 _MAGIC = b"GGUF"
@@ -55,7 +56,7 @@ class GgufFile:
         self._at = 0
         try:
             self._read_header()
-        except (struct.error, KeyError, UnicodeDecodeError, ValueError, OverflowError, MemoryError) as error:
+        except (struct.error, MemoryError, *MALFORMED) as error:
             raise ModelError(f"{path} is not a readable GGUF file: {error!r}") from error
 
     def matrix(self, name: str) -> Matrix:
@@ -88,6 +89,8 @@ class GgufFile:
             self.metadata[key] = self._value(self._scalar("I"))
         self.tensors = dict(self._tensor_entry() for _ in range(tensor_count))
         alignment = int(self.metadata.get("general.alignment", _DEFAULT_ALIGNMENT))
+        if alignment < 1:
+            raise ValueError(f"alignment {alignment}")
         self._data_start = -(-self._at // alignment) * alignment
 
     def _tensor_entry(self) -> tuple[str, TensorEntry]:
