@@ -310,7 +310,8 @@ def install(root: Path, *, dev: bool) -> int:
             if not step.optional:
                 display.end("failed")
                 return _explain(f"{step.title}: {error}", log_now)
-            display.end(f"left out: {log_now.read_text('utf-8', 'replace').splitlines()[-1]}")
+            said = log_now.read_text("utf-8", "replace").splitlines() if log_now.is_file() else []
+            display.end(f"left out: {said[-1] if said else error}")
         else:
             display.end("done")
         stamps.mkdir(parents=True, exist_ok=True)

@@ -6,8 +6,10 @@ file of its own and renames it into place.
 """
 
 import hashlib
+import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,7 +24,7 @@ FLAGS = (
     *("-std=c11", "-O3", "-mavx2", "-mfma", "-mf16c", "-ffp-contract=off", "-fno-math-errno"),
     *("-fPIC", "-shared", "-fvisibility=hidden", "-pthread"),
 )
-_TIMEOUT_S = 300
+_TIMEOUT_S = 120
 _KEY_LENGTH = 16
 
 
@@ -57,16 +59,16 @@ def build(folder: Path | None = None) -> Path:
     Side effects: writes into `folder`, and removes unsound libraries of the same make.
 
     Raises:
-        BuildError: there is no compiler, it fails, or the folder cannot be written.
+        BuildError: there is no compiler, it fails, the sources cannot be read, or the folder cannot be written.
     """
     folder = folder or default_folder()
-    found = built_library(folder)
-    if found is not None:
-        return found
-    compiler = find_compiler()
-    if compiler is None:
-        raise BuildError(f"no C compiler found (looked for {', '.join(COMPILERS)})")
     try:
+        found = built_library(folder)
+        if found is not None:
+            return found
+        compiler = find_compiler()
+        if compiler is None:
+            raise BuildError(f"no C compiler found (looked for {', '.join(COMPILERS)})")
         folder.mkdir(parents=True, exist_ok=True)
         return _compile(compiler, folder)
     except OSError as error:
@@ -79,19 +81,37 @@ def _compile(compiler: str, folder: Path) -> Path:
         target = Path(scratch) / "native.so"
         sources = sorted(str(path) for path in SOURCES.glob("*.c"))
         command = [compiler, *FLAGS, *sources, "-lm", "-o", str(target)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
-        except subprocess.TimeoutExpired as error:
-            raise BuildError(f"{compiler} did not finish in {_TIMEOUT_S} s") from error
-        if done.returncode != 0:
-            lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
-            raise BuildError(f"{compiler} failed: {lines[0].strip() if lines else f'status {done.returncode}'}")
+        status, said = _run(command)
+        if status != 0:
+            lines = [line for line in said.splitlines() if "error" in line] or said.splitlines()
+            raise BuildError(f"{compiler} failed: {lines[0].strip() if lines else f'status {status}'}")
         for stale in folder.glob(f"{make}-*.so"):
             if not _is_sound(stale):
                 stale.unlink(missing_ok=True)
         final = folder / f"{make}-{_content_key(target)}.so"
         target.replace(final)
     return final
+
+
+def _run(command: list[str]) -> tuple[int, str]:
+    """Run a compiler; its status and what it said on stderr. One that does not end is killed with its children."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            _, said = process.communicate(timeout=_TIMEOUT_S)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise BuildError(f"{command[0]} did not finish in {_TIMEOUT_S} s") from error
+            raise
+    return process.returncode, said
 
 
 def _is_sound(path: Path) -> bool:
@@ -115,7 +135,7 @@ def _source_key() -> str:
 
 def _compiler_key(compiler: str) -> str:
     try:
-        done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run([compiler, "--version"], capture_output=True, check=False, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
         return "unknown"
-    return hashlib.sha256(f"{compiler}\0{done.stdout}".encode()).hexdigest()[:_KEY_LENGTH]
+    return hashlib.sha256(f"{compiler}\0".encode() + done.stdout).hexdigest()[:_KEY_LENGTH]

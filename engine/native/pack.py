@@ -8,6 +8,7 @@ products of its scales and small integers fit fp32's 24 bits, so only the sum wi
 
 import mmap
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -218,7 +219,8 @@ def pack(matrix: Matrix, *, narrow: bool = False) -> Packed:
     # Whole pages of two megabytes spare the walk through the page table that 4 KB pages cost a stream of weights.
     memory = mmap.mmap(-1, records.nbytes + TAIL_BYTES)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
+        with suppress(OSError):  # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
     flat = np.frombuffer(memory, dtype=np.uint8)
     flat[: records.nbytes] = records.reshape(-1)
     view = PanelMatrix(

@@ -5,6 +5,7 @@ on whether keys came from the cache, or on the number of threads. See docs/nativ
 """
 
 import ctypes
+import threading
 import weakref
 from array import array
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from engine.work import Plan, Work
 
 
 class NativeRunner:
-    """An `engine.core.StepRunner` over one KV pool. One thread at a time may call it.
+    """An `engine.core.StepRunner` over one KV pool. Calls from several threads take turns.
 
     Attributes:
         config: the model's shape.
@@ -46,11 +47,13 @@ class NativeRunner:
         self._blocks = tuple(pool.values.shape[1] // kv.shape.block_size for pool in kv.pools)
         shape = native_shape(model.config, kv.shape.block_size, model.threads)
         self._model = library.open(shape, model.weights, native_kv(kv))
+        # A daemon thread may be in a step when the interpreter exits: the model waits for it.
+        self._busy = threading.Lock()
         # The callback holds what the model points to, so that it goes after the model.
-        self._end = weakref.finalize(self, _close, library, self._model, (model, kv))
+        self._end = weakref.finalize(self, _close, library, self._model, self._busy, (model, kv))
 
     def close(self) -> None:
-        """End the threads and free the model; further calls do nothing, `run` must not follow."""
+        """Wait for a step that runs, end the threads and free the model; further calls do nothing."""
         self._end()
 
     def run(self, plan: Plan) -> torch.Tensor:
@@ -63,8 +66,12 @@ class NativeRunner:
             EngineError: a token, position or block is out of range, or the runner is closed; nothing was computed.
             MemoryError: the system refuses memory; nothing was computed.
         """
-        if not self._end.alive:
-            raise EngineError("the runner is closed")
+        with self._busy:
+            if not self._end.alive:
+                raise EngineError("the runner is closed")
+            return self._run(plan)
+
+    def _run(self, plan: Plan) -> torch.Tensor:
         self._transfer(plan.transfers)
         samples = [item.samples for item in plan.work]
         logits = torch.empty(sum(samples), self.config.vocab)
@@ -94,6 +101,8 @@ class NativeRunner:
                 table.extend(blocks)
                 table.extend((-1,) * (longest - len(blocks)))
             ids.extend(item.sequence.tokens(item.start, end))
+            if len(ids) != segment.row + item.count:
+                raise EngineError(f"the sequence has no tokens up to position {end}")
             if sampled:
                 sample_rows.append(len(ids) - 1)
         if min(ids) < 0 or max(ids) >= self.config.vocab:
@@ -123,8 +132,9 @@ class NativeRunner:
                 raise EngineError(f"a block of positions {first} to {end} is not in the pool")
 
 
-def _close(library: Library, model: int, _keep: object) -> None:
-    library.close(model)
+def _close(library: Library, model: int, busy: threading.Lock, _keep: object) -> None:
+    with busy:
+        library.close(model)
 
 
 def _discard(digest: bytes, group: int, payload: bytes) -> None:

@@ -141,3 +141,6 @@ def test_an_optional_step_that_fails_says_so_in_a_line_and_is_not_tried_again(
     assert "left out: no C compiler found" in said
     assert install.install(tmp_path, dev=False) == 0
     assert capsys.readouterr().out == ""
+    steps[0] = install.Step("native", "native kernels", "another", [("/nowhere/python",)], optional=True)
+    assert install.install(tmp_path, dev=False) == 0
+    assert "left out: [Errno 2]" in capsys.readouterr().out

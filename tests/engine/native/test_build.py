@@ -1,7 +1,9 @@
 """One sound library per machine, whoever builds it, however often."""
 
+import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -81,6 +83,48 @@ def test_a_folder_that_cannot_be_written_is_named(small_sources: Path, tmp_path:
     (tmp_path / "file").write_text("")
     with pytest.raises(BuildError, match="cannot build in"):
         build(tmp_path / "file")
+
+
+def test_a_compiler_that_hangs_is_ended_with_its_children(
+    small_sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler, child = tmp_path / "hangs", tmp_path / "child"
+    compiler.write_text(f'#!/bin/sh\ncase "$1" in --version) exit;; esac\nsleep 60 & echo $! > {child}; wait\n')
+    compiler.chmod(0o755)
+    monkeypatch.setattr(building, "find_compiler", lambda: str(compiler))
+    monkeypatch.setattr(building, "_TIMEOUT_S", 0.3)
+    with pytest.raises(BuildError, match="did not finish"):
+        build(tmp_path / "built")
+    assert list((tmp_path / "built").iterdir()) == []
+    deadline = time.monotonic() + 5
+    while _runs(int(child.read_text())):
+        assert time.monotonic() < deadline, "the compiler's child goes on"
+        time.sleep(0.01)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+        return " Z " not in Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+
+
+def test_what_the_compiler_says_may_be_in_any_encoding(
+    small_sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = tmp_path / "speaks"
+    compiler.write_bytes(b"#!/bin/sh\nprintf 'error: \\377\\n' >&2; exit 1\n")
+    compiler.chmod(0o755)
+    monkeypatch.setattr(building, "find_compiler", lambda: str(compiler))
+    with pytest.raises(BuildError, match="failed: error: \ufffd"):
+        build(tmp_path / "built")
+
+
+def test_absent_sources_are_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "SOURCES", tmp_path / "nowhere")
+    with pytest.raises(BuildError, match="cannot build in"):
+        build(tmp_path / "built")
 
 
 def test_a_library_of_another_make_is_refused(small_sources: Path, tmp_path: Path) -> None:

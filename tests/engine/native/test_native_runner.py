@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -186,6 +187,10 @@ def test_what_is_out_of_range_is_refused_before_anything_is_computed(library: Li
         runner.run(Plan((work_of(Text([1, 2, runner.config.vocab]), runner, 0, 3),)))
     with pytest.raises(EngineError, match="outside the model's context"):
         runner.run(Plan((work_of(Text([1] * 1025), runner, 1020, 1025),)))
+    short = work_of(Text(IDS[:12]), runner, 0, 12)
+    short.sequence.prompt_ids = tuple(IDS[:11])
+    with pytest.raises(EngineError, match="no tokens up to position 12"):
+        runner.run(Plan((short,)))
 
 
 def test_a_closed_runner_says_so(library: Library, tiny_folder: Path) -> None:
@@ -194,6 +199,32 @@ def test_a_closed_runner_says_so(library: Library, tiny_folder: Path) -> None:
     runner.close()
     with pytest.raises(EngineError, match="closed"):
         runner.run(Plan(()))
+
+
+def test_a_runner_is_closed_between_steps(library: Library, tiny_folder: Path) -> None:
+    """A daemon thread may be in a step when the interpreter exits."""
+    runner = native_runner(library, tiny_folder)
+    entered, opened, order = threading.Event(), threading.Event(), []
+
+    def keep(digest: bytes, group: int, payload: bytes) -> None:
+        entered.set()
+        assert opened.wait(10)
+        order.append("step")
+
+    def close() -> None:
+        runner.close()
+        order.append("closed")
+
+    runner._saved = keep
+    save = Transfers(saves=(BlockSave(0, 0, b"any"),))
+    with ThreadPoolExecutor(2) as pool:
+        step = pool.submit(runner.run, Plan((work_of(Text(IDS[:3]), runner, 0, 3),), transfers=save))
+        assert entered.wait(10)
+        end = pool.submit(close)
+        opened.set()
+        assert step.result(10).isfinite().all()
+        end.result(10)
+    assert order == ["step", "closed"]
 
 
 def test_heads_the_kernels_do_not_know_are_refused(library: Library, tmp_path: Path) -> None:

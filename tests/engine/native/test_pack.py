@@ -1,5 +1,7 @@
 """Packed weights are the file's weights, and a product's bits do not depend on its company."""
 
+import mmap
+
 import gguf
 import numpy as np
 import pytest
@@ -142,3 +144,9 @@ def test_exponentials_are_within_two_units_in_the_last_place(library: Library) -
     assert found[:6].tolist() == [0, 0, 1, 1, torch.inf, torch.inf]
     assert found[6].isnan()
     assert found[7] == 0
+
+
+def test_a_kernel_without_large_pages_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 9999)
+    packed = pack(Matrix.of(torch.ones(16, 8)))
+    assert np.frombuffer(packed.memory, np.float32)[: 16 * 8].tolist() == [1.0] * (16 * 8)
