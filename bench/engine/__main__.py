@@ -76,9 +76,8 @@ def _tasks(steps: int) -> list[Task]:
         tasks.append(Task(f"decode_b{rows}", asked, rows * steps))
     tasks.append(Task("cached_tail", {"task": "cached", "prefix": _PREFIX, "tail": _TAIL}, _TAIL))
     tasks.append(Task("generate_200", {"task": "generate", "context": 16, "tokens": 200}, 200))
-    tasks.append(
-        Task("generate_200_uncached", {"task": "generate_uncached", "context": 16, "tokens": 200}, 200, rounds=1)
-    )
+    uncached = {"task": "generate_uncached", "context": 16, "tokens": 200}
+    tasks.append(Task("generate_200_uncached", uncached, 200, rounds=1))
     return tasks
 
 

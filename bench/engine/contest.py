@@ -20,7 +20,7 @@ class Task:
         name: what the report calls it.
         asked: the task and its arguments, as the child reads them.
         tokens: tokens it processes; rates are tokens / seconds.
-        rounds: at most so many measured rounds, for a task that takes long; None for as many as are asked for.
+        rounds: so many, and none unmeasured, for a task that takes long; None for as many as are asked for.
     """
 
     name: str
@@ -84,8 +84,8 @@ def measure(
     entered = list(contestants)
     for task in tasks:
         rates: dict[str, list[float]] = {one.name: [] for one in entered if one.can(task)}
-        turns = min(rounds, task.rounds or rounds)
-        for number in range(turns + 1):
+        turns = task.rounds or rounds
+        for number in range(task.rounds is not None, turns + 1):
             for one in entered:
                 if one.can(task):
                     rate = task.tokens / one.seconds(task)

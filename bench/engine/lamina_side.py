@@ -24,6 +24,7 @@ class Lamina:
         spec = EngineSpec(path, "bench", threads, config)
         loaded = load(spec)
         self.core: Core = build_core(loaded, Metrics())
+        self.about = {"runner": type(loaded.runner).__name__, "kv": loaded.config.kv_dtype}
         self.vocab = loaded.checkpoint.config.vocab
         self._seed = self._next_id = 0
 
@@ -112,7 +113,7 @@ def main() -> None:
         "generate": side.generate,
         "generate_uncached": side.generate_uncached,
     }
-    answer({"name": "lamina", "version": "", "kv": "f32"}, tasks)
+    answer({"name": "lamina", **side.about}, tasks)
 
 
 if __name__ == "__main__":
