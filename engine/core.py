@@ -11,7 +11,7 @@ from engine.errors import RequestError
 from engine.events import FinishReason, TokenEvent
 from engine.pace import Pace
 from engine.prompt_use import PromptUse
-from engine.sampler import Sampled, sample
+from engine.sampler import NOTHING_LEFT, Sampled, sample
 from engine.sampling import SamplingParams
 from engine.scheduler import Scheduler
 from engine.sequence import Sequence, Status
@@ -85,8 +85,8 @@ class Core:
     """Owns every live sequence. Not thread-safe: the worker's thread is its only caller.
 
     A fault on one request ends that request: NaN logits fail the sequence they belong to, a step that raises
-    fails the sequences in it; either way their blocks are free, and nothing of theirs is cached, before the next
-    step.
+    fails the sequences in it, and a request whose own conditions leave no token is told so; each way their blocks
+    are free, and nothing of theirs is cached, before the next step.
 
     Attributes:
         pace: how fast steps have been lately.
@@ -176,6 +176,8 @@ class Core:
             return []
         if sampled is None:
             return self._fail_family(sequence, "the model produced no usable logits", now_s)
+        if sampled is NOTHING_LEFT:
+            return [self._give_up(sequence, "what it must follow and what it must avoid leave no token", now_s)]
         self._parts.observer.token(sequence, self._since_last(sequence, now_s))
         sequence.output_ids.append(sampled.token_id)
         return [self._judge(sequence, sampled, now_s)]
@@ -184,7 +186,7 @@ class Core:
         """Decide whether the newest token ends the answer."""
         params, count, grammar = sequence.params, len(sequence.output_ids), sequence.grammar
         if grammar is not None and not grammar.accept(sampled.token_id):
-            return self._fail(sequence, "the grammar of the answer became too hard to follow", now_s)
+            return self._give_up(sequence, "its grammar became too hard to follow", now_s)
         if self._ends(sampled.token_id, params):
             return self._finish(sequence, FinishReason.STOP, now_s)
         piece = self._parts.tokenizer.piece(sampled.token_id)
@@ -257,6 +259,11 @@ class Core:
     def _fail(self, sequence: Sequence, why: str, now_s: float) -> TokenEvent:
         self._end(sequence, FinishReason.ERROR, now_s)
         return _error_event(sequence, RequestError(500, f"The engine failed: {why}.", kind="server_error"))
+
+    def _give_up(self, sequence: Sequence, why: str, now_s: float) -> TokenEvent:
+        """End an answer that its own request made impossible: no fault of the engine's."""
+        self._end(sequence, FinishReason.ERROR, now_s)
+        return _error_event(sequence, RequestError(400, f"The answer cannot go on: {why}.", code="invalid_value"))
 
     def _end(self, sequence: Sequence, reason: FinishReason, now_s: float) -> None:
         if self.scheduler.finish(sequence, now_s, trusted=reason is not FinishReason.ERROR):

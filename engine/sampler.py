@@ -42,6 +42,10 @@ class Sampled:
     top: tuple[Logprob, ...] = ()
 
 
+NOTHING_LEFT = Sampled(-1)
+"""In place of a token where a request's own conditions rule out every one."""
+
+
 @torch.inference_mode()
 def sample(
     logits: torch.Tensor, sequences: Rows[Sequence], eos_ids: frozenset[int] = frozenset()
@@ -54,7 +58,8 @@ def sample(
         eos_ids: the model's end tokens, kept back until `min_tokens`.
 
     Returns:
-        One entry per sequence; None where the row holds NaN or no finite maximum, so that nothing can be chosen.
+        One entry per sequence; None where the row holds NaN or no finite maximum, so that nothing can be chosen,
+        and `NOTHING_LEFT` where that is so only after what the request changes about it.
     """
     greedy, best = _best(logits)
     drawn = _drawn_together(logits, sequences, best) if logits.is_cuda else {}
@@ -111,12 +116,12 @@ def _needs_row(sequence: Sequence) -> bool:
     return not params.greedy or params.top_logprobs is not None or edits(sequence)
 
 
-def _from_row(raw: Row, sequence: Sequence, eos_ids: frozenset[int]) -> Sampled | None:
+def _from_row(raw: Row, sequence: Sequence, eos_ids: frozenset[int]) -> Sampled:
     params = sequence.params
     row = edited(raw, sequence, eos_ids) if edits(sequence) else raw
     token_id = int(row.argmax())
     if not np.isfinite(row[token_id]):
-        return None
+        return NOTHING_LEFT
     if not params.greedy:
         token_id = choose(row, params, _draw(sequence))
     return _report(raw, token_id, params)

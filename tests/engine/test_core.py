@@ -97,6 +97,17 @@ def test_nan_logits_fail_that_sequence_alone() -> None:
     assert observer.failed_steps == 0
 
 
+def test_a_request_that_rules_out_every_token_is_its_own_fault_and_stops_nobody() -> None:
+    core = build_core(ScriptedRunner(VOCAB))
+    core.add(tiny.new_sequence(0, (5, 6), params(max_tokens=4)))
+    core.add(tiny.new_sequence(1, (5, 6), params(min_tokens=2, allowed_token_ids=(tiny.EOS_ID,))))
+    ends = {event.seq_id: event for event in drain(core) if event.finish}
+    assert (ends[0].finish, ends[0].num_output) == (FinishReason.LENGTH, 4)
+    error = ends[1].error
+    assert error is not None
+    assert (error.status, error.code) == (400, "invalid_value")
+
+
 def test_a_step_that_raises_fails_its_sequences_and_the_next_ones_run() -> None:
     broken = [True]
 

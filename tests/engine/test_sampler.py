@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine import sampler
-from engine.sampler import sample
+from engine.sampler import NOTHING_LEFT, sample
 from engine.sampling import SamplingParams
 from tests.engine import tiny
 
@@ -106,9 +106,9 @@ def test_edits_come_in_their_documented_order() -> None:
     assert choose(params) == 1, "what is forbidden stays so"
 
 
-def test_nothing_left_to_choose_fails_the_row() -> None:
+def test_nothing_left_to_choose_is_told_from_a_broken_row() -> None:
     params = SamplingParams(max_tokens=1, allowed_token_ids=(0,), bad_words_ids=((0,),))
-    assert sample(torch.tensor([LOGITS]), [tiny.new_sequence(0, (1,), params)]) == [None]
+    assert sample(torch.tensor([LOGITS]), [tiny.new_sequence(0, (1,), params)]) == [NOTHING_LEFT]
 
 
 def test_next_to_no_temperature_is_greedy() -> None:
