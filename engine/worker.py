@@ -126,7 +126,8 @@ class Worker:
         """Queue jobs as one generation, all of them or none. Call on the event loop.
 
         Raises:
-            RequestError: 429 when the queue is full, 503 when the thread has died.
+            RequestError: 400 for more answers than may ever be open, 429 when the queue is full, 503 when the
+                thread has died.
         """
         if not self.alive:
             raise RequestError(503, "The engine has stopped.", kind="server_error")
@@ -163,6 +164,8 @@ class Worker:
         wanted = Counter[str]()
         for job in jobs:
             wanted[job.cache.salt] += job.n
+        if wanted.total() > self._limits.open or any(n > self._limits.open_per_tenant for n in wanted.values()):
+            raise RequestError(400, "This server never queues so many answers for one request.", param="n")
         if self.num_open + wanted.total() > self._limits.open:
             reason, message = "queue_full", "The engine's queue is full. Please retry later."
         elif any(self._backlog.of(name) + n > self._limits.open_per_tenant for name, n in wanted.items()):

@@ -95,6 +95,15 @@ async def test_a_full_queue_is_429_with_a_time_to_wait(workers: list[Worker]) ->
     await collect(worker.submit(job(n=3)))
 
 
+async def test_what_could_never_be_queued_is_refused_for_good(workers: list[Worker]) -> None:
+    worker = start(workers, build_core(ScriptedRunner(300)), max_open=6, per_tenant=4)
+    for jobs in ([job(n=5)], [job(n=3), job(n=2)]):
+        with pytest.raises(RequestError) as caught:
+            worker.submit(*jobs)
+        assert (caught.value.status, caught.value.param, caught.value.retry_after_s) == (400, "n", None)
+    assert worker.num_open == 0
+
+
 async def test_one_tenant_cannot_fill_the_queue(workers: list[Worker]) -> None:
     gate = Gate()
     worker = start(workers, build_core(ScriptedRunner(300, before=gate)), max_open=6, per_tenant=4)
