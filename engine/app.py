@@ -126,7 +126,7 @@ class App:
 
     async def _detokenize(self, body: Any, _: Receive, send: Send) -> None:
         ids = token_calls.read_detokenize_call(body)
-        text = await asyncio.to_thread(self.model.tokenizer.decode, ids)
+        text = await asyncio.to_thread(self.model.text, ids)
         await send_body(send, 200, token_calls.detokenized(text))
 
     async def _tell(

@@ -148,6 +148,19 @@ class ServedModel:
             raise RequestError(400, f"The model {self.name!r} has no chat template.", param="messages")
         return self.tokenizer.encode(self.template.render(call.messages, [tool.shown for tool in call.tools]))
 
+    def text(self, token_ids: Sequence[int]) -> str:
+        """Return the text of tokens. May take long: not on the event loop.
+
+        Raises:
+            RequestError: one is outside the vocabulary.
+        """
+        self._require_known("tokens", token_ids)
+        return self.tokenizer.decode(token_ids)
+
+    def _require_known(self, field: str, token_ids: Iterable[int]) -> None:
+        if max(token_ids, default=0) >= self.tokenizer.vocab_size:
+            raise RequestError(400, f"'{field}' names a token outside the vocabulary.", param=field)
+
     def _prompt_ids(self, prompt: Prompt, max_tokens: int | None) -> list[int]:
         if isinstance(prompt, str):
             self._require_short(prompt, max_tokens)
@@ -156,8 +169,7 @@ class ServedModel:
             ids = list(prompt)
         if not ids:
             raise RequestError(400, "A prompt must have at least one token.", param="prompt")
-        if max(ids) >= self.tokenizer.vocab_size:
-            raise RequestError(400, "'prompt' names a token outside the vocabulary.", param="prompt")
+        self._require_known("prompt", ids)
         return ids
 
     def _answer_grammar(self, call: ChatCall) -> GrammarSpec | None:
@@ -177,13 +189,8 @@ class ServedModel:
             raise context_overflow(least, max_tokens or 0, self.max_context)
 
     def _bounded(self, prompt_ids: list[int], call: Answerable, default: int, spec: GrammarSpec | None) -> Job:
-        vocabulary = self.tokenizer.vocab_size
-        for field, ids in (
-            ("logit_bias", [token_id for token_id, _ in call.params.logit_bias]),
-            ("allowed_token_ids", call.params.allowed_token_ids),
-        ):
-            if any(token_id >= vocabulary for token_id in ids):
-                raise RequestError(400, f"'{field}' names a token outside the vocabulary.", param=field)
+        self._require_known("logit_bias", [token_id for token_id, _ in call.params.logit_bias])
+        self._require_known("allowed_token_ids", call.params.allowed_token_ids)
         room = self.max_context - len(prompt_ids)
         wanted = min(default, max(1, room)) if call.max_tokens is None else call.max_tokens
         if wanted > room:

@@ -65,7 +65,10 @@ class Tokenizer:
         return ids if self.bos_id is None or ids[:1] == [self.bos_id] else [self.bos_id, *ids]
 
     def piece(self, token_id: int) -> bytes:
-        """Return the bytes a token adds to the output; empty for control tokens and unknown ids."""
+        """Return the bytes a token adds to the output; empty for control tokens and ids of no token.
+
+        Side effects: remembers them, so callers check ids that come from outside.
+        """
         known = self._pieces.get(token_id)
         if known is None:
             known = b"" if token_id in self.specials else self._spell(self.backend.id_to_token(token_id) or "")

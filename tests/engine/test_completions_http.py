@@ -158,7 +158,8 @@ async def test_tokens_go_out_and_come_back(served: Served) -> None:
         assert (await http.post("/tokenize", json=chat)).json()["tokens"][0] == tiny.SPECIALS.index("<|im_start|>")
         for bad in ({}, {"prompt": 7}, {"prompt": "a", "messages": []}):
             assert (await http.post("/tokenize", json=bad)).status_code == 400
-        assert (await http.post("/detokenize", json={"tokens": ["a"]})).status_code == 400
+        for tokens in (["a"], [2**40], [100_000]):
+            assert (await http.post("/detokenize", json={"tokens": tokens})).status_code == 400
 
 
 async def test_logprobs_and_penalties_are_the_same_on_a_cached_prompt(tiny_folder: Path) -> None:
