@@ -116,8 +116,10 @@ class ToolParser:
         if self.num_calls and not self._opening:
             self._rest = self._rest.lstrip(self._spelling.between)
         match = self._head.match(self._rest)
-        if match:
-            self._begin(match[1], "", calls)
+        name = None if match is None else _unquoted(match[1])
+        if match is not None and name is not None:
+            calls.append(CallPart(self.num_calls, name, ""))
+            self.num_calls += 1
             self._rest = self._rest[match.end() :]
             self._value = _JsonEnd()
             self._state = _State.ARGUMENTS
@@ -147,10 +149,6 @@ class ToolParser:
             return _State.ENDED
         return _State.TEXT if self._opening else _State.HEAD
 
-    def _begin(self, name: str, arguments: str, calls: list[CallPart]) -> None:
-        calls.append(CallPart(self.num_calls, str(orjson.loads(f'"{name}"')), arguments))
-        self.num_calls += 1
-
     def _whole_call(self, body: str) -> CallPart | None:
         """Read a call that does not stream: its arguments come first, or as a string, or not at all."""
         try:
@@ -162,7 +160,10 @@ class ToolParser:
         if not self._opening and not value.keys() & {"arguments", "parameters"}:
             return None
         arguments = value.get("arguments", value.get("parameters", {}))
-        text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+        try:
+            text = arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
+        except orjson.JSONEncodeError:
+            return None
         self.num_calls += 1
         return CallPart(self.num_calls - 1, value["name"], text)
 
@@ -192,6 +193,14 @@ class _JsonEnd:
                 if self._depth == 0:
                     return count, True
         return len(text), False
+
+
+def _unquoted(name: str) -> str | None:
+    """Read what stands between quotation marks; None when it is no JSON."""
+    try:
+        return str(orjson.loads(f'"{name}"'))
+    except orjson.JSONDecodeError:
+        return None
 
 
 def _may_be_call(text: str) -> bool:

@@ -13,6 +13,9 @@ HERMES, LLAMA = TOOL_FORMATS["hermes"], TOOL_FORMATS["llama3_json"]
 A = '<tool_call>\n{"name": "a", "arguments": {"x": [1, "}<tool_call>"], "y": {"z": "\\"}"}}}\n</tool_call>'
 B = '<tool_call>\n{"name": "b_2", "arguments": {}}\n</tool_call>'
 CALL_A = ("a", '{"x": [1, "}<tool_call>"], "y": {"z": "\\"}"}}')
+BAD_ESCAPE = r'{"name": "\q", "arguments": {"x": 1}}'
+BAD_LINE = '{"name": "a\n", "arguments": {}}'
+DEEP = '{"arguments": {"x": ' + "[" * 300 + "]" * 300 + '}, "name": "a"}'
 
 
 def parse(name: str, pieces: list[str], parallel: bool = True) -> tuple[str, list[tuple[str, str]]]:
@@ -45,6 +48,9 @@ CASES = [
     ("hermes", '<tool_call>\n{"name": "a", "arguments": {"x": ', "", [("a", '{"x": ')]),
     ("hermes", '<tool_call>\n{"name": "a"}', "", [("a", "{}")]),
     ("hermes", '<tool_call>\n{"na', '<tool_call>\n{"na', []),
+    ("hermes", f"<tool_call>{BAD_ESCAPE}</tool_call>", f"<tool_call>{BAD_ESCAPE}</tool_call>", []),
+    ("hermes", f"<tool_call>{BAD_LINE}</tool_call> ok", f"<tool_call>{BAD_LINE}</tool_call> ok", []),
+    ("hermes", f"<tool_call>{DEEP}</tool_call>", f"<tool_call>{DEEP}</tool_call>", []),
     ("hermes", "", "", []),
     ("llama3_json", '{"name": "a", "parameters": {"x": 1}}', "", [("a", '{"x": 1}')]),
     (
@@ -53,6 +59,7 @@ CASES = [
         "",
         [("a", "{}"), ("b", '{"y": {}}')],
     ),
+    ("llama3_json", BAD_ESCAPE, BAD_ESCAPE, []),
     ("llama3_json", "Hello {you}", "Hello {you}", []),
     ("llama3_json", '{"answer": 42}', '{"answer": 42}', []),
     ("llama3_json", '{"name": "Ann", "age": 7}', '{"name": "Ann", "age": 7}', []),
