@@ -70,8 +70,18 @@ def test_a_block_goes_out_and_comes_back_bit_for_bit(dtype: str, group: int) -> 
         found, expected = back(kv, layer, torch.arange(12, 16)), back(kv, layer, torch.arange(4, 8))
         assert torch.equal(found, expected)
         assert not back(kv, layer, torch.arange(8, 12)).any()
-    with pytest.raises(ValueError, match="not a block of group"):
-        kv.write_block(group, 0, payload[:-1])
+
+
+@pytest.mark.parametrize("dtype", KV_FORMATS)
+def test_bytes_that_are_no_block_change_nothing(dtype: str) -> None:
+    """llama.cpp#14434: restoring what is empty, cut short or too long is an error, and the pool is as it was."""
+    kv = make(dtype)
+    kv.write(0, torch.arange(8), rows(8))
+    before = [kv.read_block(1, block) for block in range(BLOCKS[1])]
+    for payload in (b"", before[0][:-1], before[0] + b"x"):
+        with pytest.raises(ValueError, match="not a block of group"):
+            kv.write_block(1, 1, payload)
+    assert [kv.read_block(1, block) for block in range(BLOCKS[1])] == before
 
 
 @pytest.mark.parametrize("dtype", KV_FORMATS)

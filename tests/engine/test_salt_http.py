@@ -1,0 +1,33 @@
+"""The tenant's salt reaches the blocks, whatever the surface."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine import tiny
+from tests.engine.fakes import ScriptedRunner, script
+from tests.engine.serving import NAME, Served, serving
+
+WORDS = "the same words for everybody, " * 6
+SURFACES = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": WORDS}]},
+    "/v1/completions": {"prompt": WORDS},
+}
+
+
+async def cached(running: Served, surface: str, **fields: Any) -> int:
+    body = {"model": NAME, "max_tokens": 2, "temperature": 0, **SURFACES[surface], **fields}
+    async with running.http() as http:
+        reply = await http.post(surface, json=body)
+    found: int = reply.json()["usage"]["prompt_tokens_details"]["cached_tokens"]
+    return found
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+async def test_a_salt_is_not_lost_on_the_way(tiny_folder: Path, surface: str) -> None:
+    """ktransformers#2184, vllm#53347: the same salt hits, another misses, and so does none."""
+    with serving(tiny_folder, ScriptedRunner(300, script("ok")), tiny.small_config(kv_tokens=2048)) as running:
+        for salt in ({"cache_salt": "a"}, {"cache_salt": "b"}, {}):
+            assert await cached(running, surface, **salt) == 0
+            assert await cached(running, surface, **salt) > 0
