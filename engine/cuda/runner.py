@@ -50,8 +50,9 @@ class DeviceRunner:
     Logits stay on the device and hold until the next call.
 
     Attributes:
-        any_chunks: attention does not care where a prompt is cut; matrix products may, in their last bits, as they
-            do for other rows in the step, so nothing is gained by fixed cuts.
+        any_chunks: not a promise of equal bits here. Attention does not care where a prompt is cut, but matrix
+            products may in their last bits, as they do for other rows in the step; fixed cuts would not bring equal
+            bits back, and would cost the cache every answer and every short chunk.
         decode: the static buffers of decode steps.
         graphs: None where no step is recorded.
         max_rows: most sequences in a recorded step.

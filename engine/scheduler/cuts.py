@@ -5,7 +5,10 @@ good as one computed now. A runner whose kernels add in another order for anothe
 numbers only for the same pieces. For it, prompts are cut at multiples of one chunk whatever else runs; a cached
 prefix counts in whole chunks, since a cold run would have computed whole chunks; and nothing is cached that was
 computed in other pieces: no token of an answer, no short last chunk, nothing behind them. So cached equals cold
-and alone equals batched, bit for bit, with either runner. Test: tests/engine/test_cached_equals_cold.py.
+and alone equals batched, bit for bit, with either runner on a CPU. Test: tests/engine/test_cached_equals_cold.py.
+
+The third case is a runner whose numbers depend on all rows of a step, as cuBLAS' do on a GPU. No way to cut a
+prompt gives it equal bits, so it takes pieces of any size, and its logits differ in their last bits.
 """
 
 import math
