@@ -51,8 +51,8 @@ class DeviceRunner:
 
     Attributes:
         any_chunks: not a promise of equal bits here. Attention does not care where a prompt is cut, but matrix
-            products may in their last bits, as they do for other rows in the step; fixed cuts would not bring equal
-            bits back, and would cost the cache every answer and every short chunk.
+            products may in their last bits, as they do for other rows in the step; fixed cuts would not bring
+            equal bits back, and would cost the cache every answer and every short chunk.
         decode: the static buffers of decode steps.
         graphs: None where no step is recorded.
         max_rows: most sequences in a recorded step.
