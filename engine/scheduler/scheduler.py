@@ -95,7 +95,8 @@ class Scheduler:
         filling = self._fill(partial, bool(work), not preempted, now_s)
         for one, count in filling.counts.items():
             work.append(_work(one, count))
-        self._shares.forget({*used, *(one.tenant for one in partial), *self.waiting.tenants})
+        present = {*used, *(one.tenant for one in (*partial, *filling.started)), *self.waiting.tenants}
+        self._shares.forget(present)
         transfers = self.kv.take_transfers()
         return Plan(tuple(work), len(decoding), tuple(filling.started), tuple(preempted), transfers)
 

@@ -39,6 +39,18 @@ def test_two_tenants_that_want_everything_get_equal_numbers_of_tokens() -> None:
     assert abs(computed["many short"] - computed["few long"]) < 100
 
 
+def test_who_sends_one_short_prompt_after_another_pays_for_them() -> None:
+    scheduler = make(kv_tokens=2048, chunk_tokens=16, step_tokens=16, prefill_tokens=16, long_prefill=8)
+    scheduler.add(sequence(0, prompt=900, answer=1, tenant="long"))
+    computed = dict.fromkeys(("one at a time", "long"), 0)
+    for seq_id in range(1, 41):
+        if "one at a time" not in scheduler.waiting.tenants:
+            scheduler.add(sequence(seq_id, prompt=16, answer=1, tenant="one at a time"))
+        for item in advance(scheduler).work:
+            computed[item.sequence.tenant] += item.count
+    assert abs(computed["one at a time"] - computed["long"]) <= 64
+
+
 def test_a_better_priority_goes_first_and_waiting_makes_up_for_a_worse_one() -> None:
     scheduler = make(kv_tokens=256, max_running=1, ageing_s=10)
     scheduler.add(sequence(0, prompt=4, priority=5, at_s=0))
