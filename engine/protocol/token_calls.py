@@ -10,6 +10,7 @@ from engine.errors import RequestError
 from engine.protocol.completion_request import read_token_ids
 from engine.protocol.fields import bad_field, read_bool
 from engine.protocol.messages import Message, read_messages
+from engine.protocol.prompt_cache import lift_prompt_cache
 from engine.protocol.tools import Tool, read_tools
 
 
@@ -37,6 +38,7 @@ def read_tokenize_call(body: Any) -> TokenizeCall:
     """
     if not isinstance(body, dict):
         raise RequestError(400, "The request body must be a JSON object.")
+    body, _ = lift_prompt_cache(body)
     prompt = body.get("prompt")
     if not isinstance(prompt, str | None) or (prompt is None) == (body.get("messages") is None):
         raise bad_field("prompt", "must be a string, or 'messages' must be given instead")

@@ -8,6 +8,7 @@ import pytest
 
 from engine.errors import RequestError
 from engine.protocol.prompt_cache import NO_WISHES, Mark, PromptCacheFields, Where, lift_prompt_cache
+from engine.protocol.token_calls import read_tokenize_call
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
@@ -143,3 +144,9 @@ def test_a_fifth_mark_is_refused_and_of_breakpoints_the_latest_count() -> None:
 )
 def test_what_has_no_shape_is_left_to_those_who_refuse_it(odd: dict[str, Any]) -> None:
     assert lift_prompt_cache(odd) == (odd, NO_WISHES)
+
+
+def test_tokens_are_counted_without_marks_too() -> None:
+    messages = [user(part("a", **MARK))]
+    marked = read_tokenize_call({"messages": messages, "tools": [TOOL | HOUR]})
+    assert marked == read_tokenize_call({"messages": [user(part("a"))], "tools": [TOOL]})
