@@ -25,7 +25,8 @@ class StepRunner(Protocol):
     """What computes a plan; the engine's is `engine.runner.Runner`.
 
     Attributes:
-        any_chunks: whether a token's numbers are the same wherever its prompt is cut, and beside whatever else.
+        any_chunks: whether prompts may be cut anywhere: a token's numbers are the same wherever its prompt is cut
+            and beside whatever else, or no way to cut would make them so (`engine.scheduler.cuts`).
     """
 
     any_chunks: bool

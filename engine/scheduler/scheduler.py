@@ -37,7 +37,7 @@ class Scheduler:
         config: limits.
         kv: who holds which block.
         max_context: longest prompt plus answer the model takes.
-        any_chunks: whether the runner's numbers are the same wherever a prompt is cut.
+        any_chunks: whether prompts may be cut anywhere, see `engine.scheduler.cuts`.
     """
 
     def __init__(self, config: EngineConfig, kv: KvCache, max_context: int, any_chunks: bool = False) -> None:
