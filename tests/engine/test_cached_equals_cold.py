@@ -119,6 +119,7 @@ def test_a_conversation_that_grows(both: Callable[..., tuple[Bench, Bench]]) -> 
 
 
 def test_prompts_that_part_at_any_place(both: Callable[..., tuple[Bench, Bench]]) -> None:
+    """MinivLLM PR#98: what is shared is what would have been computed."""
     cached, cold = both()
     base, dice = prompt_of(3, 90), random.Random(4)
     for number in range(15):

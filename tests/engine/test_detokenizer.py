@@ -30,6 +30,7 @@ def reference(text: str, stop: tuple[str, ...]) -> str:
 
 @given(st.binary(max_size=60), st.lists(st.integers(0, 60)))
 def test_streamed_text_is_the_decoded_whole(data: bytes, places: list[int]) -> None:
+    """vllm#17448: however characters are cut into tokens."""
     assert "".join(stream(cut(data, places))) == data.decode("utf-8", errors="replace")
 
 
@@ -46,6 +47,7 @@ def test_stop_strings_cut_the_same_place_whatever_the_token_borders(
 
 @given(st.text(alphabet="ab", max_size=20), st.lists(st.text(alphabet="ab", min_size=1, max_size=5), max_size=3))
 def test_only_a_proper_prefix_of_a_stop_string_is_held_back(text: str, stop: list[str]) -> None:
+    """vllm#3574: no stop text leaks, and no more waits than must."""
     shown = OutputText(stop)
     said = "".join(shown.push(one.encode()) for one in text)
     if not shown.stopped:

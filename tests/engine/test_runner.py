@@ -26,6 +26,7 @@ def sequences(prompts: list[tuple[int, ...]], temperature: float = 0) -> list[Se
 @pytest.mark.parametrize("family", MODELS)
 @pytest.mark.parametrize(("weights", "kv_dtype"), [("fp16", "fp32"), ("fp32", "fp32"), ("fp32", "int8")])
 def test_alone_equals_batched_bit_for_bit(tmp_path: Path, family: str, weights: str, kv_dtype: str) -> None:
+    """vllm#23138: company changes nothing."""
     config = tiny.small_config(max_running=6, weights=weights)
     shape = tiny.Shape(family=family, layers=7 if family == "gemma3" else 2)
     _, runner = tiny.build_runner(tiny.write_folder(tmp_path, shape), config, kv_dtype=kv_dtype)

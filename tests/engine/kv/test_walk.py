@@ -17,6 +17,7 @@ from tests.engine.kv.walk import WINDOW, Walk, desk_of
 @pytest.mark.parametrize("groups", [(FULL,), (FULL, WINDOW), (WINDOW,)])
 @pytest.mark.parametrize("host_blocks", [0, 30])
 def test_anything_in_any_order(policy: str, groups: tuple[KvGroup, ...], host_blocks: int) -> None:
+    """vllm#37076: among all else, no block is used anew while somebody holds it."""
     walk = Walk(desk_of(groups, policy, host_blocks, strict=host_blocks == 0), random.Random(5).randrange)
     for _ in range(600):
         walk.turn()

@@ -97,6 +97,7 @@ def test_a_small_request_may_pass_a_large_one_that_finds_no_room_but_not_for_eve
 
 
 def test_the_worst_ranked_gives_way_and_still_finishes() -> None:
+    """inference-sim#297: two that cannot run together do not preempt each other for ever."""
     scheduler = make(kv_tokens=32)
     both = [sequence(0, prompt=8, answer=20), sequence(1, prompt=8, answer=20)]
     for one in both:
