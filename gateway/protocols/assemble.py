@@ -64,6 +64,7 @@ class Assembler:
         usage = chunk.get("usage")
         if usage is not None:
             self._usage = as_object(usage, "usage")
+        as_object(chunk.get("prompt_usage") or {}, "prompt_usage")
         for name, value in chunk.items():
             if name not in _TOP:
                 set_last(self._extra, name, value)

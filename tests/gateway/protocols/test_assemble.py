@@ -308,6 +308,7 @@ def test_adding_does_not_change_or_keep_the_chunk() -> None:
         {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "function": {"arguments": {}}}]}}]},
         {"choices": [], "error": {"message": "no"}},
         {"choices": [], "usage": 5},
+        {"choices": [], "prompt_usage": "5"},
     ],
 )
 def test_what_is_no_chunk_is_refused(chunk: Any) -> None:
