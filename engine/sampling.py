@@ -33,7 +33,7 @@ class SamplingParams:
         stop: texts that end the answer and are cut from it.
         stop_token_ids: further tokens that end the answer.
         ignore_eos: go on past the model's end tokens (benchmarks).
-        repetition_penalty: (0, 2]; divides the logits of tokens in prompt and answer, multiplies negative ones.
+        repetition_penalty: [0.01, 2]; divides the logits of tokens in prompt and answer, multiplies negative ones.
         presence_penalty: subtracted once from each token already generated.
         frequency_penalty: subtracted per time a token was generated.
         logit_bias: (token id, addend) pairs.

@@ -12,6 +12,9 @@ MAX_BIASES = 1024
 MAX_LISTED = 1024
 MAX_TOKENS = 2**31 - 1
 _SEEDS = Range(-(2**63), 2**63 - 1)
+_REPETITIONS = Range(0.01, 2)
+"""Logits divided by less could overflow."""
+
 _ID_DIGITS = 9
 
 
@@ -33,9 +36,6 @@ def read_sampling(
     min_tokens = read_int(body, "min_tokens", Range(0, MAX_TOKENS), 0)
     if max_tokens is not None and min_tokens > max_tokens:
         raise bad_field("min_tokens", "must not be more than 'max_tokens'")
-    repetition = read_float(body, "repetition_penalty", Range(0, 2), 1.0)
-    if repetition == 0:
-        raise bad_field("repetition_penalty", "must be above 0")
     return SamplingParams(
         max_tokens=max_tokens or 0,
         min_tokens=min_tokens,
@@ -47,7 +47,7 @@ def read_sampling(
         stop=_texts("stop", body.get("stop"), MAX_STOPS),
         stop_token_ids=frozenset(_token_ids("stop_token_ids", body.get("stop_token_ids"), MAX_STOPS)),
         ignore_eos=read_bool(body, "ignore_eos"),
-        repetition_penalty=repetition,
+        repetition_penalty=read_float(body, "repetition_penalty", _REPETITIONS, 1.0),
         presence_penalty=read_float(body, "presence_penalty", Range(-2, 2), 0.0),
         frequency_penalty=read_float(body, "frequency_penalty", Range(-2, 2), 0.0),
         logit_bias=_logit_bias(body.get("logit_bias")),

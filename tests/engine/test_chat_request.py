@@ -71,6 +71,7 @@ def test_sampling_fields_arrive() -> None:
         ("max_tokens", "5"),
         ("min_tokens", -1),
         ("repetition_penalty", 0),
+        ("repetition_penalty", 1e-40),
         ("repetition_penalty", 2.5),
         ("bad_words", "x"),
         ("bad_words", [""]),
