@@ -41,7 +41,7 @@ class Reply(Protocol):
         """What a whole answer's headers tell, and those of a stream once `opening` was called."""
         ...
 
-    def opening(self, told: TokenEvent) -> bytes:
+    def opening(self, index: int, told: TokenEvent) -> bytes:
         """Render what a stream begins with; looks at the first event, without adding it."""
         ...
 
@@ -107,7 +107,7 @@ async def stream(generation: Generation, reply: Reply, send: Send) -> None:
         return
     if told.error is not None:
         raise told.error
-    opening = reply.opening(told)
+    opening = reply.opening(told.seq_id - generation.seq_ids[0], told)
     await send({"type": "http.response.start", "status": 200, "headers": [*_EVENT_STREAM, *reply.headers]})
     if opening:
         await _send_part(send, opening)

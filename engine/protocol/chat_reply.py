@@ -112,7 +112,7 @@ class ChatReply:
         """What is known of the prompt by the first event."""
         return miss_header(self.prompt)
 
-    def opening(self, told: TokenEvent) -> bytes:
+    def opening(self, index: int, told: TokenEvent) -> bytes:  # noqa: ARG002  (the contract's shape: one prompt here)
         """Render the chunks that open every choice, in ascending order; the role appears here alone."""
         self.prompt = told.prompt or self.prompt
         delta = {"role": "assistant", "content": "", "refusal": None}

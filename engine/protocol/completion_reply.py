@@ -70,12 +70,12 @@ class CompletionReply:
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """What is known of the first prompt."""
+        """What is known of the first prompt: nothing, where a stream begins with another's text."""
         return miss_header(self.choices[0].prompt)
 
-    def opening(self, told: TokenEvent) -> bytes:
+    def opening(self, index: int, told: TokenEvent) -> bytes:
         """Look at the first event; streams of completions begin with their first text."""
-        self.choices[0].prompt = told.prompt or self.choices[0].prompt
+        self.choices[index].prompt = told.prompt or self.choices[index].prompt
         return b""
 
     def chunks(self, index: int, told: TokenEvent) -> bytes:

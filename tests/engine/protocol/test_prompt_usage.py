@@ -3,9 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.events import TokenEvent
 from engine.kv.wishes import Breakpoint
 from engine.prompt_use import PromptUse
+from engine.protocol.chat_reply import ReplyHead
+from engine.protocol.completion_reply import CompletionChoice, CompletionReply
 from engine.protocol.prompt_usage import miss_header, prompt_details, written_by_life
+from tests.engine.fakes import byte_tokenizer
 
 TTLS = st.sampled_from([300, 1800, 3600, 43200, 86400])
 POINTS = st.dictionaries(st.integers(1, 400), TTLS, max_size=4).map(
@@ -49,3 +53,13 @@ def test_a_header_tells_the_miss_in_short() -> None:
     assert miss_header(PromptUse(0, 0, "differs", 0)) == [(b"x-lamina-prefix-miss", b"differs; at=0")]
     assert miss_header(PromptUse(0, 16, "cold")) == [(b"x-lamina-prefix-miss", b"cold")]
     assert miss_header(PromptUse(16)) == miss_header(None) == []
+
+
+def test_a_stream_that_begins_with_another_prompt_tells_nothing_of_the_first() -> None:
+    head = ReplyHead("cmpl-1", 0, "m", 9, logprobs=False, include_usage=False)
+    choices = (CompletionChoice(), CompletionChoice())
+    reply = CompletionReply(head, byte_tokenizer(), choices, per_prompt=1, shown=1)
+    reply.opening(1, TokenEvent(1, 0, "a", prompt=PromptUse(0, 0, "short")))
+    assert reply.headers == []
+    reply.opening(0, TokenEvent(0, 0, "b", prompt=PromptUse(0, 0, "cold")))
+    assert reply.headers == [(b"x-lamina-prefix-miss", b"cold")]
