@@ -34,9 +34,6 @@ class Ghosts:
     def __len__(self) -> int:
         return len(self._ghosts)
 
-    def __contains__(self, digest: bytes) -> bool:
-        return digest in self._ghosts
-
     def remember(self, digest: bytes, ghost: Ghost) -> None:
         """Note what was given up, forgetting the oldest beyond the capacity."""
         self._ghosts[digest] = ghost
@@ -51,10 +48,6 @@ class Ghosts:
     def take(self, digest: bytes) -> Ghost | None:
         """Return what is remembered and forget it: the block is cached again."""
         return self._ghosts.pop(digest, None)
-
-    def forget(self, digest: bytes) -> None:
-        """Remember a digest no more."""
-        self._ghosts.pop(digest, None)
 
 
 class SaltSightings:

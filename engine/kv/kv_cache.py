@@ -27,8 +27,7 @@ class KvCache:
     sequence, and nothing else; it reads `num_computed` as the scheduler advances it.
 
     Attributes:
-        rates: assign what was measured (`kv.rates = kv.rates.with_prefill(tokens, seconds)`); the host tier and
-            `prefers_swap` decide by it.
+        rates: assign what was measured; the host tier and `prefers_swap` decide by it.
     """
 
     def __init__(

@@ -89,13 +89,6 @@ class PrefixTree:
         self.first: list[Node] = []
         self.holders = 0
 
-    def find(self, digest: bytes, parent_digest: bytes, tokens: bytes) -> Node | None:
-        """Return the node of that name if it holds these very tokens behind that very parent."""
-        node = self.nodes.get(digest)
-        if node is None or node.tokens != tokens or node.parent_digest != parent_digest:
-            return None
-        return node
-
     def add(self, digest: bytes, parent_digest: bytes, tokens: bytes, depth: int) -> Node:
         """Put a node in; the digest must be free. The caller attaches its blocks."""
         parent = self.nodes.get(parent_digest)

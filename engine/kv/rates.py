@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-WEIGHT_OF_NEWEST = 0.2
-
 
 @dataclass(frozen=True, slots=True)
 class Rates:
@@ -16,21 +14,6 @@ class Rates:
 
     bytes_per_s: float = 0.0
     recompute_s: float = 0.0
-
-    def with_transfer(self, num_bytes: int, seconds: float) -> "Rates":
-        """Return the rates after one more transfer was timed (moving average)."""
-        return Rates(_averaged(self.bytes_per_s, num_bytes, seconds), self.recompute_s)
-
-    def with_prefill(self, tokens: int, seconds: float) -> "Rates":
-        """Return the rates after one more prefill was timed (moving average)."""
-        return Rates(self.bytes_per_s, _averaged(self.recompute_s, seconds, tokens))
-
-
-def _averaged(average: float, amount: float, per: float) -> float:
-    if amount <= 0 or per <= 0:
-        return average
-    newest = amount / per
-    return newest if average == 0 else average + WEIGHT_OF_NEWEST * (newest - average)
 
 
 def worth_restoring(num_bytes: int, tokens: int, rates: Rates) -> bool:

@@ -56,14 +56,6 @@ def test_the_decision_is_a_comparison_of_times(num_bytes: int, worth: bool) -> N
     assert worth_swapping(num_bytes // 2, 10, Rates(bytes_per_s=1000.0, recompute_s=0.1)) is (num_bytes < 1000)
 
 
-def test_rates_follow_what_is_measured() -> None:
-    rates = Rates().with_transfer(1000, 1.0).with_prefill(10, 1.0)
-    assert (rates.bytes_per_s, rates.recompute_s) == (1000.0, 0.1)
-    rates = rates.with_transfer(2000, 1.0)
-    assert rates.bytes_per_s == pytest.approx(1200)
-    assert rates.with_transfer(0, 1.0) == rates.with_prefill(0, 1.0) == rates
-
-
 def test_a_corrupt_block_is_a_miss_and_counted() -> None:
     """llama.cpp#27068: and nothing of the failed restore is left behind."""
     desk = with_host()
