@@ -19,11 +19,14 @@ typedef struct {
 
 /* `ticket` holds the number of the phase since the team began, above the chunks nobody has claimed yet. A claim is a
    compare-and-swap of the whole, so a thread that slept through phases cannot claim what it did not see.
-   `current`, `phase` and `count` change only while no chunk is claimed or to be claimed. */
+   `current`, `phase` and `count` change only while no chunk is claimed or to be claimed.
+   `end` is the phase number of the ticket that ends the program, 0 while the program goes on. It is set before that
+   ticket is published, and the caller goes on only after: else a late publication could undo the next program's.
+   It looks at one ticket only before it waits: else it could wait for what comes after the end. */
 struct team {
     _Alignas(CACHE_LINE) atomic_uint_fast64_t ticket;
     _Alignas(CACHE_LINE) atomic_int unfinished;
-    _Alignas(CACHE_LINE) atomic_int running; /* a program */
+    _Alignas(CACHE_LINE) atomic_uint_fast64_t end;
     _Alignas(CACHE_LINE) program current;
     int phase;
     int count;
@@ -51,7 +54,7 @@ static void advance(team *t) {
     while (!count && ++t->phase < t->current.phases) count = t->current.chunks(t->current.job, t->phase);
     t->count = count;
     atomic_store_explicit(&t->unfinished, count, memory_order_relaxed);
-    if (!count) atomic_store(&t->running, 0);
+    if (!count) atomic_store(&t->end, (before >> CHUNK_BITS) + 1);
     publish(t, before, count);
 }
 
@@ -68,9 +71,8 @@ static void wait_for_change(team *t, uint64_t seen) {
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Claim and do a chunk, or wait for something to claim. */
-static void turn(team *t, int worker) {
-    uint64_t ticket = atomic_load_explicit(&t->ticket, memory_order_acquire);
+/* Claim and do a chunk of this ticket, or wait for another ticket when it has none left. */
+static void turn(team *t, uint64_t ticket, int worker) {
     int left = (int)(ticket & CHUNK_MASK);
     if (!left) {
         wait_for_change(t, ticket);
@@ -82,22 +84,20 @@ static void turn(team *t, int worker) {
 
 static void *member_main(void *argument) {
     member *m = argument;
-    while (!atomic_load_explicit(&m->team->closing, memory_order_acquire)) turn(m->team, m->worker);
+    while (!atomic_load_explicit(&m->team->closing, memory_order_acquire))
+        turn(m->team, atomic_load_explicit(&m->team->ticket, memory_order_acquire), m->worker);
     return NULL;
 }
 
 void team_run(team *t, program p) {
     t->current = p;
     t->phase = -1;
-    atomic_store(&t->running, 1);
+    atomic_store(&t->end, 0);
     advance(t);
     for (;;) {
         uint64_t ticket = atomic_load(&t->ticket);
-        if (!atomic_load(&t->running)) return;
-        if (ticket & CHUNK_MASK)
-            turn(t, 0);
-        else
-            wait_for_change(t, ticket);
+        if (ticket >> CHUNK_BITS == atomic_load(&t->end)) return;
+        turn(t, ticket, 0);
     }
 }
 

@@ -1,7 +1,7 @@
 /* A small team of threads that works through a program of phases together.
 
    A phase is a number of chunks; whoever is free claims the next one, and the next phase starts when all are done.
-   Nobody waits for a thread that is not running: the caller of team_run can finish a program alone. A thread that
+   Nobody waits for a thread that has claimed nothing: the caller of team_run can finish a program alone. A thread that
    waits spins for some tens of microseconds and then sleeps, because other processes share the cores. */
 #ifndef NATIVE_TEAM_H
 #define NATIVE_TEAM_H
