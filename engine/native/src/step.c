@@ -1,5 +1,6 @@
 /* A step as a program of phases. */
 #include <immintrin.h>
+#include <string.h>
 
 #include "model.h"
 #include "rows.h"
@@ -32,9 +33,16 @@ void span_of(int items, int threads, int chunk, int *from, int *until) {
 
 static int row_items(int rows) { return (rows + ROWS_PER_ITEM - 1) / ROWS_PER_ITEM; }
 
+/* What is behind a row is zero again: a row of NaN that was here before has made NaN of it. */
+static void clear_padding(const native_model *m, float *row) {
+    memset(row + m->shape.hidden, 0, sizeof(float) * (size_t)(m->wide - m->shape.hidden));
+}
+
 void run_embedding(native_model *m, int from, int until) {
     for (int r = from; r < until; r++) {
         float *row = m->stream + (int64_t)r * m->wide;
+        clear_padding(m, row);
+        clear_padding(m, m->branch + (int64_t)r * m->wide);
         matrix_row(&m->weights.embedding, m->step->ids[r], row);
         if (m->shape.embedding_scale != 1.0f) scale_row(row, m->shape.embedding_scale, m->shape.hidden);
     }

@@ -193,6 +193,18 @@ def test_what_is_out_of_range_is_refused_before_anything_is_computed(library: Li
         runner.run(Plan((short,)))
 
 
+@pytest.mark.parametrize("family", ["llama", "gemma3"])
+@pytest.mark.parametrize("rows", [1, 9])
+def test_a_row_of_nan_leaves_nothing_behind(library: Library, tmp_path: Path, family: str, rows: int) -> None:
+    """Also not in the padding of rows whose size is no multiple of a vector."""
+    runner = native_runner(library, tiny.write_folder(tmp_path, tiny.Shape(family=family, hidden=36)))
+    tiny.poison(runner.kv)
+    expected = logits_at(runner, Text(IDS[:rows]), [rows])[rows]
+    sick = runner.run(Plan((work_of(Text(IDS[:40], order=1), runner, 40 - rows, 40),)))
+    assert sick.isnan().any()
+    assert torch.equal(logits_at(runner, Text(IDS[:rows], order=2), [rows])[rows], expected)
+
+
 def test_a_closed_runner_says_so(library: Library, tiny_folder: Path) -> None:
     runner = native_runner(library, tiny_folder)
     runner.close()
