@@ -85,21 +85,24 @@ class EngineSettings(Frozen):
         revision: part of every key of the engine's models, so that no model answers for another under its name;
             made from the model's files and the two defaults below when absent, where the engine is embedded.
         threads: torch threads; the number of cores when absent.
-        block_size: tokens in a KV block.
-        kv_tokens: tokens the KV pool holds, over all sequences.
+        block_size: tokens in a KV block; 16 when absent, on a GPU 32.
+        kv_tokens: tokens the KV pool holds, over all sequences; 16384 when absent, on a GPU what its memory holds.
         kv_memory_mb: memory of the KV pool in MiB; when given, it says how many tokens that is.
-        kv_dtype: how keys and values are kept: `fp32`, `fp16`, `bf16`, `int8` or `fp8`.
+        kv_dtype: how keys and values are kept: `fp32`, `fp16`, `bf16`, `int8` or `fp8`; `fp32` when absent, on a
+            GPU `bf16`.
         host_kv_mb: host memory for KV blocks that the pool gives up, in MiB; 0 for none.
         prefix_cache: whether a prompt may use what an earlier one of the same tenant left in the pool.
         retention: which cached prefixes stay when memory is short: `lru`, or `hit-density`, by hits expected of a
             block.
-        max_running: sequences decoded in one step.
-        max_waiting: requests queued before 429.
+        max_running: sequences decoded in one step; 16 when absent, on a GPU 256.
+        max_waiting: answers queued before 429; 256 when absent, on a GPU 1024.
         tenant_waiting: of those, what one tenant may queue; three quarters when absent.
-        step_tokens: most prompt tokens computed in a step in which no sequence decodes.
+        step_tokens: most prompt tokens computed in a step in which no sequence decodes; 512 when absent, on a GPU
+            8192.
         prefill_tokens: most prompt tokens computed in a step beside sequences that decode; less makes answers come
-            more evenly, more makes prompts start sooner.
-        long_prefill: tokens of one prompt in a step, as long as others want their share of it.
+            more evenly, more makes prompts start sooner; 128 when absent, on a GPU 2048.
+        long_prefill: tokens of one prompt in a step, as long as others want their share of it; 64 when absent, on
+            a GPU 2048.
         runner: what computes steps: `native`, `torch`, or `auto` for the fastest that works here.
         cache_epoch: part of every tenant's salt; another value empties the prefix cache for all of them at once.
         min_cache_tokens: shortest marked prefix that is kept longer than others; shorter marks are let pass.
@@ -112,19 +115,19 @@ class EngineSettings(Frozen):
     name: str = "smollm2"
     revision: str | None = None
     threads: Annotated[int, Field(ge=1)] | None = None
-    block_size: Annotated[int, Field(ge=1)] = 16
-    kv_tokens: Annotated[int, Field(ge=256)] = 16384
+    block_size: Annotated[int, Field(ge=1)] | None = None
+    kv_tokens: Annotated[int, Field(ge=256)] | None = None
     kv_memory_mb: Annotated[int, Field(ge=1)] | None = None
-    kv_dtype: Literal["fp32", "fp16", "bf16", "int8", "fp8"] = "fp32"
+    kv_dtype: Literal["fp32", "fp16", "bf16", "int8", "fp8"] | None = None
     host_kv_mb: Annotated[int, Field(ge=0)] = 0
     prefix_cache: bool = True
     retention: Literal["lru", "hit-density"] = "hit-density"
-    max_running: Annotated[int, Field(ge=1)] = 16
-    max_waiting: Annotated[int, Field(ge=1)] = 256
+    max_running: Annotated[int, Field(ge=1)] | None = None
+    max_waiting: Annotated[int, Field(ge=1)] | None = None
     tenant_waiting: Annotated[int, Field(ge=1)] | None = None
-    step_tokens: Annotated[int, Field(ge=1)] = 512
-    prefill_tokens: Annotated[int, Field(ge=1)] = 128
-    long_prefill: Annotated[int, Field(ge=1)] = 64
+    step_tokens: Annotated[int, Field(ge=1)] | None = None
+    prefill_tokens: Annotated[int, Field(ge=1)] | None = None
+    long_prefill: Annotated[int, Field(ge=1)] | None = None
     runner: Literal["auto", "native", "torch"] = "auto"
     cache_epoch: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "0"
     min_cache_tokens: Annotated[int, Field(ge=1)] = 64

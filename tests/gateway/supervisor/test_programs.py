@@ -1,17 +1,24 @@
 """The command line of the engine takes what the settings say."""
 
+from argparse import Namespace
 from pathlib import Path
 
-from engine.__main__ import _parser, _spec
+from engine.__main__ import _BY_DEVICE, _parser, _spec
 from gateway.home import Home
 from gateway.settings import Settings
 from gateway.supervisor.programs import engine_program
 
 
-def parsed(tmp_path: Path, **engine: object) -> object:
+def parsed(tmp_path: Path, **engine: object) -> Namespace:
     settings = Settings(home=tmp_path, engine=engine)
     program = engine_program(settings, Home(tmp_path), tmp_path / "model.gguf", "engine")
     return _parser().parse_args(program.argv[program.argv.index("engine") + 1 :])
+
+
+def test_what_no_setting_says_is_left_to_the_engine_and_its_device(tmp_path: Path) -> None:
+    options = parsed(tmp_path)
+    assert [name for name in _BY_DEVICE if getattr(options, name) is not None] == []
+    assert parsed(tmp_path, kv_dtype="int8", max_running=3).max_running == 3
 
 
 def test_the_settings_defaults_are_the_engines_own(tmp_path: Path) -> None:
