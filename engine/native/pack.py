@@ -190,7 +190,8 @@ def _records(matrix: Matrix, narrow: bool) -> tuple[str, np.ndarray]:
         return matrix.kind, _plain_records(np.ascontiguousarray(matrix.data).view(np.uint16))
     dense = matrix.dense()
     if narrow:
-        return "F16", _plain_records(dense.to(torch.float16).numpy().view(np.uint16))
+        halves = dense.clamp_(-_HALF_MAX, _HALF_MAX).to(torch.float16)  # as torch's own fp16 kernel packs them
+        return "F16", _plain_records(halves.numpy().view(np.uint16))
     return "F32", _plain_records(dense.numpy())
 
 

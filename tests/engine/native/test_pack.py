@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from engine.kernels import HalfLinear
 from engine.loader.matrix import Matrix
 from engine.native.library import INPUT_GRAIN, PANEL, Library
 from engine.native.pack import KINDS, Packed, pack
@@ -150,3 +151,13 @@ def test_a_kernel_without_large_pages_is_no_fault(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 9999)
     packed = pack(Matrix.of(torch.ones(16, 8)))
     assert np.frombuffer(packed.memory, np.float32)[: 16 * 8].tolist() == [1.0] * (16 * 8)
+
+
+def test_weights_too_large_for_halves_are_the_largest_there_is() -> None:
+    """As in torch's fp16 kernel; infinity would make NaN of every answer."""
+    weight = torch.full((16, 32), 1e5)
+    rows = torch.zeros(3, 32)
+    rows[:, 0] = 1
+    packed = pack(Matrix.of(weight), narrow=True)
+    halves = np.frombuffer(packed.memory, np.float16)[: weight.numel()]
+    assert set(halves.tolist()) == set(HalfLinear(weight, None)(rows).flatten().tolist()) == {65504.0}
