@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from bench.data import require
 from engine.config import EngineConfig, EngineSpec
 from engine.core import Core
 from engine.detokenizer import OutputText
@@ -166,7 +167,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--chats", type=int, default=1_000_000)
     parser.add_argument("--max-tokens", type=int, default=24)
     parser.add_argument("--json", action="store_true", help="one line of JSON")
-    return parser.parse_args()
+    options = parser.parse_args()
+    require(parser, options.data, (_DIALOGUES, _CHATS))
+    return options
 
 
 if __name__ == "__main__":

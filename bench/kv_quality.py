@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from bench.data import require
 from engine.config import EngineConfig, EngineSpec
 from engine.core import Core, StepRunner
 from engine.detokenizer import OutputText
@@ -112,7 +113,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=384, help="tokens of each text")
     parser.add_argument("--chats", type=int, default=16, help="prompts answered greedily")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
-    return parser.parse_args()
+    options = parser.parse_args()
+    require(parser, options.data, (_TEXT, _CHATS))
+    return options
 
 
 def _score(model: Path, kv_dtype: str, options: argparse.Namespace) -> Score:

@@ -7,6 +7,7 @@ import platform
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,12 +107,9 @@ class _Run:
         for kv_dtype in self._kv_dtypes():
             loaded = self._loaded(kv_dtype)
             assert isinstance(loaded.runner, DeviceRunner)
-            found[kv_dtype] = _tried(
-                lambda runner=loaded.runner: all_steps(  # type: ignore[misc]
-                    runner, self.limits, scale.batches, scale.prompts, scale.steps
-                )
-            )
-            del loaded
+            timed = partial(all_steps, loaded.runner, self.limits, scale.batches, scale.prompts, scale.steps)
+            found[kv_dtype] = _tried(timed)
+            del loaded, timed
         return found
 
     def first_token(self) -> dict[str, Any]:

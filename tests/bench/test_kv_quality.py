@@ -30,3 +30,12 @@ def test_formats_are_scored_on_the_same_text(tmp_path: Path) -> None:
     assert formats["fp32"]["greedy_answers_identical"] == report["answers"] == 1
     assert formats["fp16"]["perplexity"] == pytest.approx(formats["fp32"]["perplexity"], rel=0.01)
     assert formats["int8"]["kv_bytes_per_token"] < formats["fp16"]["kv_bytes_per_token"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["bench.kv_quality", "bench.cached_equals_cold"])
+def test_a_folder_without_the_data_is_a_usage_error(module: str, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", module, "--data", str(tmp_path)]
+    told = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert told.returncode == 2
+    assert f"--data {tmp_path} lacks " in told.stderr.splitlines()[-1]
