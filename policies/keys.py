@@ -201,7 +201,7 @@ class KeySpace:
     __slots__ = ("_prefix",)
 
     def __init__(self, namespace: Namespace) -> None:
-        self._prefix = hashlib.sha256(encode_parts(_namespace_parts(namespace)))
+        self._prefix = hashlib.sha256(encode_parts(namespace_parts(namespace)))
 
     def of_request(self, canonical: bytes) -> CacheKey:
         """The key of a canonical request."""
@@ -216,7 +216,8 @@ class KeySpace:
         return CacheKey(digest.digest())
 
 
-def _namespace_parts(namespace: Namespace) -> list[tuple[str, bytes]]:
+def namespace_parts(namespace: Namespace) -> list[tuple[str, bytes]]:
+    """The parts of a namespace, in the order in which they are framed."""
     parts = [
         ("format", KEY_FORMAT.encode()),
         ("tenant", namespace.tenant_id.encode()),

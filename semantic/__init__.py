@@ -1,0 +1,1 @@
+"""The semantic service: its own process that embeds, searches, vetoes and verifies; knows no gateway."""
