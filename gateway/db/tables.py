@@ -2,10 +2,12 @@
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     Double,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -83,4 +85,70 @@ AUDIT = Table(
     Column("target", Text, nullable=False),
     Column("detail", Text, nullable=False),
     PrimaryKeyConstraint("id"),
+)
+
+COUNTERS = Table(
+    "counters",
+    METADATA,
+    Column("name", String(32), nullable=False),
+    Column("value", BigInteger, nullable=False),
+    PrimaryKeyConstraint("name"),
+    CheckConstraint("value >= 0", name="value"),
+)
+
+SEMANTIC_ROWS = Table(
+    "semantic_rows",
+    METADATA,
+    Column("row", BigInteger, nullable=False, autoincrement=False),
+    Column("tenant_id", String(32), ForeignKey("tenants.id"), nullable=False),
+    Column("family", LargeBinary(32), nullable=False),
+    Column("partition", LargeBinary(32), nullable=False),
+    Column("asked", LargeBinary(32), nullable=False),
+    Column("question", LargeBinary, nullable=False),
+    Column("key", LargeBinary(32), nullable=False),
+    Column("route", Text, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("expires_at", Double, nullable=False, index=True),
+    Column("state", String(16), nullable=False),
+    Column("changed", BigInteger, nullable=False),
+    PrimaryKeyConstraint("row"),
+    UniqueConstraint("changed"),
+    UniqueConstraint("partition", "asked"),
+    CheckConstraint("state IN ('live', 'quarantined')", name="state"),
+    Index("ix_semantic_rows_tenant_id", "tenant_id", "created_at"),
+)
+
+SEMANTIC_DELETIONS = Table(
+    "semantic_deletions",
+    METADATA,
+    Column("changed", BigInteger, nullable=False, autoincrement=False),
+    Column("row", BigInteger, nullable=False),
+    PrimaryKeyConstraint("changed"),
+)
+
+SEMANTIC_VECTORS = Table(
+    "semantic_vectors",
+    METADATA,
+    Column("row", BigInteger, nullable=False, autoincrement=False),
+    Column("models", Text, nullable=False),
+    Column("vector", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("row", "models"),
+)
+
+BUDGET_MARKS = Table(
+    "budget_marks",
+    METADATA,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), autoincrement=True, nullable=False),
+    Column("tenant_id", String(32), ForeignKey("tenants.id"), nullable=False),
+    Column("route", Text, nullable=False),
+    Column("row", BigInteger),
+    Column("score", Double, nullable=False),
+    Column("right", Boolean, nullable=False),
+    Column("how", String(16), nullable=False),
+    Column("models", Text, nullable=False),
+    Column("at", Double, nullable=False),
+    PrimaryKeyConstraint("id"),
+    CheckConstraint("how IN ('audit', 'feedback', 'warm')", name="how"),
+    Index("ix_budget_marks_tenant_id", "tenant_id", "route", "id"),
 )
