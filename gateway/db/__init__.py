@@ -12,12 +12,15 @@ from gateway.db.records import (
     PURGE_MODES,
     AuditRow,
     KeyRecord,
+    NewRow,
     PurgeKind,
     PurgeMode,
     PurgeRow,
+    SemanticRow,
     TenantRecord,
     TenantState,
 )
+from gateway.db.semantic_rows import SemanticRows
 from gateway.db.tenants import TenantRepository
 
 __all__ = [
@@ -29,11 +32,14 @@ __all__ = [
     "Database",
     "KeyRecord",
     "KeyRepository",
+    "NewRow",
     "PurgeKind",
     "PurgeMode",
     "PurgeRepository",
     "PurgeRow",
     "RecordError",
+    "SemanticRow",
+    "SemanticRows",
     "TenantRecord",
     "TenantRepository",
     "TenantState",

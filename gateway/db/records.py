@@ -97,3 +97,46 @@ class AuditRow:
     tenant_id: str | None
     target: str
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewRow:
+    """A question and its answer, to be stored for the semantic layer.
+
+    Attributes:
+        family, partition, question: see policies.questions; the question as MessagePack.
+        asked: SHA-256 of the question's last turn; one row per partition and `asked`.
+        key: digest of the exact key that the sealed entry is of.
+        route: name of the route.
+        sealed: the entry, as gateway.layers.entry seals it.
+        as_of: the entry's.
+        created_at, expires_at: seconds since the epoch.
+    """
+
+    tenant_id: str
+    family: bytes
+    partition: bytes
+    asked: bytes
+    question: bytes = field(repr=False)
+    key: bytes
+    route: str
+    sealed: bytes = field(repr=False)
+    as_of: int
+    created_at: float
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticRow:
+    """A stored row, as far as serving it needs.
+
+    Attributes:
+        state: `live`, or `quarantined` after feedback.
+    """
+
+    row: int
+    tenant_id: str
+    key: bytes
+    route: str
+    sealed: bytes = field(repr=False)
+    state: str

@@ -108,6 +108,7 @@ SEMANTIC_ROWS = Table(
     Column("key", LargeBinary(32), nullable=False),
     Column("route", Text, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
+    Column("as_of", BigInteger, nullable=False),
     Column("created_at", Double, nullable=False),
     Column("expires_at", Double, nullable=False, index=True),
     Column("state", String(16), nullable=False),

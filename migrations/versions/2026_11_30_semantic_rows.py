@@ -41,6 +41,7 @@ def _create_rows() -> None:
         sa.Column("key", sa.LargeBinary(32), nullable=False),
         sa.Column("route", sa.Text, nullable=False),
         sa.Column("sealed", sa.LargeBinary, nullable=False),
+        sa.Column("as_of", sa.BigInteger, nullable=False),
         sa.Column("created_at", sa.Double, nullable=False),
         sa.Column("expires_at", sa.Double, nullable=False),
         sa.Column("state", sa.String(16), nullable=False),
