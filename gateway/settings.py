@@ -21,6 +21,7 @@ from gateway.settings_tables import (
     CacheSettings,
     EngineSettings,
     Frozen,
+    GuardSettings,
     LimitSettings,
     MarkForm,
     Mode,
@@ -33,6 +34,7 @@ from gateway.settings_text import kind_at, parse_text, put, revealed, suggestion
 __all__ = [
     "CacheSettings",
     "EngineSettings",
+    "GuardSettings",
     "LimitSettings",
     "MarkForm",
     "Mode",
@@ -85,6 +87,7 @@ class Settings(Frozen):
     engine_url: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     cache: CacheSettings = CacheSettings()
+    guards: GuardSettings = GuardSettings()
     redis: RedisSettings = RedisSettings()
     limits: LimitSettings = LimitSettings()
     engine: EngineSettings = EngineSettings()

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from policies.guardrails import GUARDRAILS
+from policies.guardrails.types import Action
 
 Mode = Literal["off", "observe", "exact"]
 MarkForm = Literal["drop", "cache_control", "breakpoint"]
@@ -41,6 +44,42 @@ class CacheSettings(Frozen):
     honoured_controls: bool = True
     ignored_fields: tuple[str, ...] = ()
     versions: Mapping[str, str] = Field(default_factory=dict)
+
+
+class GuardSettings(Frozen):
+    """What may be stored, and for whom; docs/guardrails.md says what each guard finds.
+
+    Attributes:
+        enabled: false switches all guards off.
+        off: names of guards that are not asked.
+        actions: what becomes of an answer a guard speaks against, by guard, where it shall not be the guard's own:
+            `refuse`, `private` (stored only under a user, session or conversation scope), `exact_only` or
+            `short_life`.
+        deadline_ms: longest time for all guards together; then nothing is stored.
+        inline_chars: texts longer than this are judged on a thread.
+        max_chars: a request and answer with more text than this is not stored.
+        max_semantic_chars: a last turn longer than this is never compared by meaning.
+        short_life_s: longest life of an answer that depends on when it was asked for.
+        public_contacts: mail addresses, their domains, telephone and account numbers, and network addresses that
+            are nobody's secret, such as your own support line.
+    """
+
+    enabled: bool = True
+    off: tuple[str, ...] = ()
+    actions: Mapping[str, Action] = Field(default_factory=dict)
+    deadline_ms: Annotated[int, Field(ge=1, le=1000)] = 50
+    inline_chars: Annotated[int, Field(ge=0)] = 4_000
+    max_chars: Annotated[int, Field(ge=1_000, le=4_000_000)] = 200_000
+    max_semantic_chars: Annotated[int, Field(ge=1)] = 4_000
+    short_life_s: Annotated[float, Field(ge=0)] = 60.0
+    public_contacts: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_guards(self) -> Self:
+        for name in (*self.off, *self.actions):
+            if name not in GUARDRAILS:
+                raise ValueError(f"there is no guard {name[:40]!r}; there are {', '.join(GUARDRAILS)}")
+        return self
 
 
 class RedisSettings(Frozen):

@@ -19,7 +19,7 @@ COMMON = {"errors", "settings", "settings_tables", "settings_text", "home"}
 WALK = {"asked", "routes", "flights", "forward", "pipeline"}
 """The modules that make up the walk of a request; DESIGN calls them the pipeline."""
 
-BELOW_WALK = {"layers", "providers", "db", "invalidation", "protocols", "telemetry"}
+BELOW_WALK = {"guards", "layers", "providers", "db", "invalidation", "protocols", "telemetry"}
 
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
@@ -28,6 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "settings": {"errors", "settings_tables", "settings_text"},
     "home": {"settings"},
     "telemetry": COMMON,
+    "guards": COMMON | {"telemetry"},
     "redis_link": COMMON | {"telemetry"},
     "db": COMMON,
     "protocols": COMMON,

@@ -59,6 +59,8 @@ class Metrics:
         self._flights = self._counter("flights", "Model calls led, and requests that joined one", "role")
         self._flying = self._gauge("flights_in_progress", "Model calls in progress")
         self._auth = self._counter("auth", "Credentials judged", "result")
+        self._verdicts = self._counter("guard_verdicts", "Verdicts of guards", "guard", "reason", "action")
+        self._guard_s = self._histogram("guard_seconds", "Time the guards took together", _FAST_S, "judged")
 
     def _counter(self, name: str, help_: str, *labels: str) -> Counter:
         return Counter(f"lamina_{name}", help_, labels, registry=self.registry)
@@ -164,6 +166,14 @@ class Metrics:
     def auth(self, result: str) -> None:
         """A credential was judged: ok, missing, unknown, revoked or unavailable."""
         self._add(self._auth, result)
+
+    def guard_verdict(self, guard: str, reason: str, action: str) -> None:
+        """A guard spoke against storing an answer freely, or against a question."""
+        self._add(self._verdicts, guard, reason, action)
+
+    def guarded(self, judged: str, latency_s: float) -> None:
+        """Guards were asked about an `answer` or a `question`."""
+        self._observe(self._guard_s, latency_s, judged)
 
     def exposition(self) -> bytes:
         """The text format, over all workers when they share a folder."""
