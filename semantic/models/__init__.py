@@ -1,0 +1,1 @@
+"""Encoders: model folders read, tokenised for, and run in ONNX Runtime."""
