@@ -4,6 +4,7 @@ LaminaError
 ├── SettingsError       a setting is unknown or bad; the process must not start
 ├── StoreUnavailable    Redis did not answer within its deadline, or its breaker is open
 ├── DatabaseUnavailable the SQL database did not answer
+├── SemanticUnavailable the semantic service did not answer within its deadline, or its breaker is open
 ├── ApiError            the request is answered with a native error object
 └── UpstreamError       a provider failed; carries what the client shall see
 """
@@ -27,6 +28,21 @@ class StoreUnavailable(LaminaError):  # noqa: N818  (a state, named as the metri
 
 class DatabaseUnavailable(LaminaError):  # noqa: N818
     """The SQL database did not answer."""
+
+
+@dataclass(eq=False)
+class SemanticUnavailable(LaminaError):  # noqa: N818
+    """The semantic service gave no answer that can be used.
+
+    Attributes:
+        reason: timeout, down (no connection, or the breaker is open), status (it answered with an error), garbled
+            (the answer was not what was asked for).
+    """
+
+    reason: Literal["timeout", "down", "status", "garbled"]
+
+    def __str__(self) -> str:
+        return f"semantic service: {self.reason}"
 
 
 @dataclass(eq=False)

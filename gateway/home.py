@@ -53,6 +53,16 @@ class Home:
         return self.sockets / "engine.sock"
 
     @property
+    def semantic_socket(self) -> Path:
+        """Where the embedded semantic service listens."""
+        return self.sockets / "semantic.sock"
+
+    @property
+    def semantic(self) -> Path:
+        """Where the embedded semantic service keeps what it can make again: snapshots of its index."""
+        return self.root / "semantic"
+
+    @property
     def metrics(self) -> Path:
         """Where the workers share their Prometheus values."""
         return self.run / "metrics"
@@ -86,11 +96,15 @@ def with_home_services(settings: Settings) -> Settings:
     engine_url = settings.engine_url
     if engine_url is None and settings.engine.enabled:
         engine_url = f"unix://{quote(str(home.engine_socket))}"
+    semantic_url = settings.semantic_url
+    if semantic_url is None and settings.semantic.enabled and settings.compares_meaning:
+        semantic_url = f"unix://{quote(str(home.semantic_socket))}"
     return settings.model_copy(
         update={
             "home": home.root,
             "redis_url": redis_url,
             "database_url": database_url,
             "engine_url": engine_url,
+            "semantic_url": semantic_url,
         }
     )

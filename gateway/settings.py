@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     Field,
@@ -28,6 +29,7 @@ from gateway.settings_tables import (
     ModelSettings,
     ProviderSettings,
     RedisSettings,
+    SemanticSettings,
 )
 from gateway.settings_text import kind_at, parse_text, put, revealed, suggestion
 
@@ -41,6 +43,7 @@ __all__ = [
     "ModelSettings",
     "ProviderSettings",
     "RedisSettings",
+    "SemanticSettings",
     "Settings",
     "child_environment",
     "dump_resolved",
@@ -52,7 +55,12 @@ __all__ = [
 Origins = dict[tuple[str, ...], str]
 """Which variable set which path."""
 
-_PLAIN_ALIASES = {"REDIS_URL": "redis_url", "DATABASE_URL": "database_url", "ENGINE_URL": "engine_url"}
+_PLAIN_ALIASES = {
+    "REDIS_URL": "redis_url",
+    "DATABASE_URL": "database_url",
+    "ENGINE_URL": "engine_url",
+    "SEMANTIC_URL": "semantic_url",
+}
 _PREFIX = "LAMINA_"
 _MIN_SECRET_CHARS = 32
 _NOT_SETTINGS = {"LAMINA_CONFIG"}
@@ -73,6 +81,8 @@ class Settings(Frozen):
         redis_url: Redis that runs elsewhere (`redis://`, `rediss://`, `unix://`); no embedded one is started.
         database_url: database that runs elsewhere (`postgresql://`, `sqlite:///`); else SQLite in `home`.
         engine_url: engine that runs elsewhere; no embedded one is started.
+        semantic_url: semantic service that runs elsewhere (`http://`, `https://`, `unix://`); no embedded one is
+            started.
         log_level: debug, info, warning or error.
     """
 
@@ -85,11 +95,13 @@ class Settings(Frozen):
     redis_url: SecretStr | None = None
     database_url: SecretStr | None = None
     engine_url: str | None = None
+    semantic_url: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     cache: CacheSettings = CacheSettings()
     guards: GuardSettings = GuardSettings()
     redis: RedisSettings = RedisSettings()
     limits: LimitSettings = LimitSettings()
+    semantic: SemanticSettings = SemanticSettings()
     engine: EngineSettings = EngineSettings()
     providers: Mapping[str, ProviderSettings] = Field(default_factory=dict)
     models: tuple[ModelSettings, ...] = ()
@@ -108,6 +120,20 @@ class Settings(Frozen):
         if secret and len(secret.get_secret_value()) < _MIN_SECRET_CHARS:
             raise ValueError(f"give at least {_MIN_SECRET_CHARS} characters, such as from `openssl rand -hex 32`")
         return secret
+
+    @field_validator("semantic_url")
+    @classmethod
+    def _names_a_service(cls, url: str | None) -> str | None:
+        parts = urlsplit(url or "unix:///")
+        if parts.scheme not in {"http", "https", "unix"} or "@" in parts.netloc:
+            raise ValueError("give http://host:port, https://host:port or unix:///path.sock, and the token apart")
+        return url
+
+    @property
+    def compares_meaning(self) -> bool:
+        """Whether some route asks the semantic layer, if only to count."""
+        modes = {self.cache.mode, *(model.mode for model in self.models)}
+        return not modes.isdisjoint({"semantic", "observe"})
 
     @model_validator(mode="after")
     def _names_agree(self) -> "Settings":
@@ -137,7 +163,8 @@ def load_settings(environ: Mapping[str, str], path: Path | None = None) -> Setti
     """Reads `lamina.toml` (or `path`, or LAMINA_CONFIG), then the environment over it.
 
     `LAMINA_CACHE__TTL_S=60` sets `cache.ttl_s`. Lists are `a,b` or JSON, tables are `a=1,b=2` or JSON. REDIS_URL,
-    DATABASE_URL and ENGINE_URL are taken too, under their LAMINA_ names. Empty variables count as not set.
+    DATABASE_URL, ENGINE_URL and SEMANTIC_URL are taken too, under their LAMINA_ names. Empty variables count as
+    not set.
 
     Raises:
         SettingsError: an unknown name or a bad value, one line that names it and never shows a secret.

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 from policies.guardrails import GUARDRAILS
 from policies.guardrails.types import Action
 
-Mode = Literal["off", "observe", "exact"]
+Mode = Literal["off", "observe", "exact", "semantic"]
 MarkForm = Literal["drop", "cache_control", "breakpoint"]
 
 
@@ -24,7 +24,8 @@ class CacheSettings(Frozen):
     """What may be cached, and for how long.
 
     Attributes:
-        mode: off, observe (look up and count, serve nothing) or exact; a model may set its own.
+        mode: off, observe (look up and count, serve nothing), exact, or semantic (exact, then by meaning); a model
+            may set its own.
         ttl_s: life of an entry that names none.
         max_ttl_s: longest life a request may ask for.
         stale_s: how long past its life an entry is kept, for clients that accept stale answers.
@@ -96,6 +97,46 @@ class RedisSettings(Frozen):
     breaker_failures: Annotated[int, Field(ge=1, le=5)] = 3
     breaker_retry_ms: Annotated[int, Field(ge=50)] = 500
     max_memory_mb: Annotated[int, Field(ge=16)] = 256
+
+
+class SemanticSettings(Frozen):
+    """The layer that answers by meaning, for routes in mode `semantic`; those in mode `observe` only count.
+
+    Attributes:
+        enabled: false starts no embedded service.
+        deadline_ms: longest wait for service and rows in a request; then the answer counts as a miss.
+        breaker_failures: failures in a row after which the service is not asked for a while.
+        breaker_retry_ms: how often it is then asked whether it is back.
+        token: sent to a service over TCP as a bearer token; a Unix socket needs none.
+        limit: most candidates looked at in one request.
+        max_wrong: the error budget: largest share of requests of a tenant and route that may get a wrong answer.
+        audit_share: share of would-be hits that also go to the model, so that answers can be compared.
+        min_probability: least probability of the same answer at which an entry is served before the budget has
+            learnt more.
+        conversations: whether whole conversations are compared, or only questions asked after the same turns.
+        model, verifier: folders of the embedded service's models; the packaged ones when absent.
+        threads: of the embedded service; one when absent.
+        max_rows: most rows a tenant may keep; the oldest go first.
+        max_waiting: rows that may wait to be written, per worker; more are dropped and counted.
+        sweep_s: how often rows that can serve no more are removed.
+    """
+
+    enabled: bool = True
+    deadline_ms: Annotated[int, Field(ge=1, le=5000)] = 150
+    breaker_failures: Annotated[int, Field(ge=1, le=5)] = 3
+    breaker_retry_ms: Annotated[int, Field(ge=50)] = 500
+    token: SecretStr | None = None
+    limit: Annotated[int, Field(ge=1, le=16)] = 4
+    max_wrong: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    audit_share: Annotated[float, Field(ge=0, le=1)] = 0.02
+    min_probability: Annotated[float, Field(ge=0, le=1)] = 0.97
+    conversations: bool = True
+    model: Path | None = None
+    verifier: Path | None = None
+    threads: Annotated[int, Field(ge=1)] | None = None
+    max_rows: Annotated[int, Field(ge=1)] = 100_000
+    max_waiting: Annotated[int, Field(ge=1)] = 1024
+    sweep_s: Annotated[float, Field(gt=0)] = 60.0
 
 
 class LimitSettings(Frozen):
