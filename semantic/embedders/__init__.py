@@ -1,0 +1,1 @@
+"""Embedders: texts as unit vectors, by kind of model."""
