@@ -1,0 +1,129 @@
+"""Amounts: figures and number words with their unit, brought to one scale."""
+
+from collections.abc import Sequence
+
+from policies.vetoes.facts import Amount
+from policies.vetoes.lexicon import Lexicon
+from policies.vetoes.reading.tokens import Token
+
+_CURRENCY = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy", "₹": "inr"}
+_FILLERS = frozenset({"and", "a"})
+_HUNDRED = 100
+
+
+def amount(row: Sequence[Token], at: int, lexicon: Lexicon) -> tuple[Amount, int] | None:
+    """The amount that begins at a token and the index behind it; None when none begins there."""
+    currency = ""
+    start = at
+    if row[at].kind == "money":
+        currency = _CURRENCY[row[at].text[0]]
+        at += 1
+    if at >= len(row):
+        return None
+    read = _figure(row, at) or _worded(row, at, lexicon)
+    if read is None:
+        return None
+    value, at, plain = read
+    value, at = _scaled(row, at, value, lexicon)
+    dimension, factor, at = _unit(row, at, lexicon, currency)
+    if not plain and not dimension and row[start].text in {"a", "an", "one"}:
+        return None
+    base = round(value * factor, 6)
+    return (dimension, base, value, value == 1.0), at
+
+
+def _figure(row: Sequence[Token], at: int) -> tuple[float, int, bool] | None:
+    token = row[at]
+    if token.kind == "number":
+        return float(token.text.replace(",", "")), at + 1, True
+    if token.kind == "fraction":
+        top, _, bottom = token.text.partition("/")
+        return (float(top) / float(bottom), at + 1, True) if float(bottom) else None
+    return None
+
+
+def _worded(row: Sequence[Token], at: int, lexicon: Lexicon) -> tuple[float, int, bool] | None:
+    """A number in words: `two`, `twenty five`, `three hundred and ten`, `two and a half`, `a dozen`."""
+    numbers, size = lexicon.numbers, len(row)
+    first = row[at].text
+    value = 1.0 if first in {"a", "an"} else numbers.get(first)
+    if value is None or (first in {"a", "an"} and not _number_follows(row, at + 1, lexicon)):
+        return None
+    total, current, at = 0.0, value, at + 1
+    while at < size:
+        word = row[at].text
+        step = numbers.get(word)
+        if step is None:
+            if word in _FILLERS and current >= 1 and at + 1 < size and _joins(row, at, lexicon):
+                at += 1
+                continue
+            break
+        if step >= _HUNDRED:
+            current *= step
+            if step > _HUNDRED:
+                total, current = total + current, 0.0
+        elif 0 < step < 1:
+            current = current + step if row[at - 1].text in {"a", "and"} else current * step
+        elif current % 10 == 0 and step < max(current, _HUNDRED) and current not in {0.0} and current != 10:  # noqa: PLR2004
+            current += step
+        else:
+            break
+        at += 1
+    return total + current, at, first not in {"a", "an", "one"} or total + current != 1
+
+
+def _number_follows(row: Sequence[Token], at: int, lexicon: Lexicon) -> bool:
+    """An article counts as one only before a unit, a dozen, a hundred, a half."""
+    if at >= len(row):
+        return False
+    word = row[at].text
+    value = lexicon.numbers.get(word)
+    return (value is not None and (value >= 12 or 0 < value < 1)) or word in lexicon.units  # noqa: PLR2004
+
+
+def _joins(row: Sequence[Token], at: int, lexicon: Lexicon) -> bool:
+    """`and` or `a` inside a number: `two hundred and ten`, `two and a half`, `half a dozen`."""
+    rest = [token.text for token in row[at : at + 3]]
+    values = [lexicon.numbers.get(word) for word in rest]
+    if rest[0] == "and":
+        fraction = values[1] if rest[1] != "a" or len(values) < 3 else values[2]  # noqa: PLR2004
+        if fraction is not None and 0 < fraction < 1:
+            return True
+        return values[1] is not None and at > 0 and row[at - 1].text in {"hundred", "thousand", "million"}
+    return values[1] is not None and (0 < (values[1] or 0) < 1 or (values[1] or 0) >= 12)  # noqa: PLR2004
+
+
+def _scaled(row: Sequence[Token], at: int, value: float, lexicon: Lexicon) -> tuple[float, int]:
+    """The value times `k`, `million` or a half that follows a figure."""
+    if at >= len(row):
+        return value, at
+    token = row[at]
+    if token.kind == "word":
+        if token.glued and token.text in {"k", "bn", "mn"}:
+            return value * {"k": 1e3, "bn": 1e9, "mn": 1e6}[token.text], at + 1
+        step = lexicon.numbers.get(token.text)
+        if step is not None and step >= 1000:  # noqa: PLR2004
+            return value * step, at + 1
+        words = tuple(part.text for part in row[at : at + 3])
+        if words == ("and", "a", "half"):
+            return value + 0.5, at + 3
+    return value, at
+
+
+def _unit(row: Sequence[Token], at: int, lexicon: Lexicon, currency: str) -> tuple[str, float, int]:
+    if at < len(row):
+        token = row[at]
+        if token.kind == "percent":
+            return "percent", 1.0, at + 1
+        words = [token.text]
+        if token.text in {"a", "an", "of"} and at + 2 <= len(row) - 1 + 1:
+            words = [part.text for part in row[at + 1 : at + 3] if part.text != "an"]
+            skipped = 1 + (len(row) > at + 1 and row[at + 1].text == "an")
+            unit = lexicon.units.get(words[0]) if words else None
+            if unit and not currency:
+                return unit[0], unit[1], at + skipped + 1
+            return currency, 1.0, at
+        unit = lexicon.units.get(words[0])
+        if unit and not (currency and unit[0] not in {"usd", "eur", "gbp", "jpy", "inr"}):
+            return unit[0], unit[1], at + 1
+    return currency, 1.0, at

@@ -1,0 +1,270 @@
+"""From tokens to facts."""
+
+from collections.abc import Iterator, Sequence
+
+from policies.vetoes.facts import Amount, DatePart, Facts, Marks
+from policies.vetoes.inflection import stem
+from policies.vetoes.lexicon import Lexicon, Meaning
+from policies.vetoes.reading.amounts import amount
+from policies.vetoes.reading.calendar import date
+from policies.vetoes.reading.tokens import Token, bounded, quotes, tokens
+
+_GAP = 4
+_BINDING = frozenset({"in", "for", "on", "at", "from", "to", "with", "near", "by", "into", "via", "using", "of"})
+_SUBJECTS = frozenset(
+    {"i", "you", "we", "they", "he", "she", "it", "there", "that", "this", "anyone", "someone", "the"}
+)
+_DIRECTIONS = frozenset({"to", "into", "from", "than", "before", "after", "over", "by"})
+_CODES = {"version": "codes", "phone": "codes", "link": "links", "code": "symbols", "symbol": "symbols",
+          "name": "symbols", "language": "symbols"}  # fmt: skip
+
+
+def read(text: str, lexicon: Lexicon) -> Facts:
+    """The facts of a text; linear in its length, which beyond 4,000 characters is only digested."""
+    part, unread = bounded(text)
+    return _Reading(tokens(part), lexicon).facts(part, unread)
+
+
+class _Reading:
+    """One text being read; each method takes a token or leaves it to the next."""
+
+    def __init__(self, row: list[Token], lexicon: Lexicon) -> None:
+        self.row = row
+        self.lexicon = lexicon
+        self.amounts: list[Amount] = []
+        self.dates: list[DatePart] = []
+        self.taken: dict[str, set[str]] = {"codes": set(), "links": set(), "symbols": set()}
+        self.names: set[str] = set()
+        self.bound: set[str] = set()
+        self.marks: dict[str, dict[str, set[str]]] = {}
+        self.words: set[str] = set()
+        self.content: list[str] = []
+        self.negations = 0
+        self.doubtful = False
+        capitals = sum(token.capital for token in row)
+        self.titled = capitals > 3 and capitals * 10 > 6 * sum(token.kind == "word" for token in row)  # noqa: PLR2004
+
+    def facts(self, text: str, unread: bytes) -> Facts:
+        at, size = 0, len(self.row)
+        while at < size:
+            at = self._step(at)
+        senses = self.lexicon.senses
+        return Facts(
+            words=frozenset(self.words),
+            content=tuple(self.content),
+            senses=tuple(senses.get(word, frozenset()) for word in self.content),
+            amounts=tuple(self.amounts),
+            dates=frozenset(self.dates),
+            codes=frozenset(self.taken["codes"]),
+            links=frozenset(self.taken["links"]),
+            symbols=frozenset(self.taken["symbols"]),
+            quotes=quotes(text),
+            names=frozenset(self.names),
+            bound_names=frozenset(self.bound),
+            marks=_frozen(self.marks),
+            negations=self.negations,
+            doubtful=self.doubtful,
+            pairs=frozenset(_pairs(self.row)),
+            unread=unread,
+        )
+
+    def _step(self, at: int) -> int:
+        """Take what begins at a token; returns the index behind it."""
+        token = self.row[at]
+        if token.kind == "word":
+            glued = at + 1 < len(self.row) and self.row[at + 1].glued
+            if token.text not in self.lexicon.special and not glued:
+                self._common(at, token)
+                return at + 1
+            behind = self._phrase(at)
+            if behind:
+                return behind
+        elif token.kind in {"stop", "comma"}:
+            return at + 1
+        return self._figure(at, token)
+
+    def _common(self, at: int, token: Token) -> None:
+        """A word without a meaning of its own."""
+        word = token.text
+        if "'" in word or "’" in word:
+            self._word(at, token)
+            return
+        if token.capital:
+            self._name(at, token, word)
+        self.words.add(word)
+        if word not in self.lexicon.fillers:
+            root = stem(word)
+            self.words.add(root)
+            self.content.append(root)
+
+    def _figure(self, at: int, token: Token) -> int:
+        if token.kind in _CODES:
+            self.taken[_CODES[token.kind]].add(token.text.strip("`").rstrip(".,)"))
+            self._say(token.text)
+            return at + 1
+        found = date(self.row, at, self.lexicon)
+        if found:
+            self.dates += found[0]
+            return self._pass(at, found[1])
+        if self._is_code(at):
+            return self._code(at)
+        number = amount(self.row, at, self.lexicon)
+        if number:
+            self.amounts.append(number[0])
+            return self._pass(at, number[1])
+        if token.kind == "ordinal":
+            value = float(token.text[:-2])
+            self.amounts.append(("ordinal", value, value, False))
+            self.words.add(token.text)
+        elif token.kind == "word":
+            self._word(at, token)
+        return at + 1
+
+    def _pass(self, at: int, behind: int) -> int:
+        for token in self.row[at:behind]:
+            self.words.add(token.text)
+            if token.text not in self.lexicon.fillers:
+                self.content.append(token.text)
+        return behind
+
+    def _is_code(self, at: int) -> bool:
+        """Letters and digits without a blank between them that are no amount with its unit."""
+        row = self.row
+        if at + 1 >= len(row) or not row[at + 1].glued:
+            return False
+        kinds = (row[at].kind, row[at + 1].kind)
+        if kinds == ("word", "number"):
+            return True
+        if kinds != ("number", "word"):
+            return False
+        word = row[at + 1].text
+        follows = at + 2 < len(row) and row[at + 2].glued and row[at + 2].kind in {"number", "word"}
+        return follows or not (word in self.lexicon.units or word in {"k", "bn", "mn", "x"})
+
+    def _code(self, at: int) -> int:
+        """A code; letters then one or two digits, as in a product's name, are left as word and number."""
+        end = at + 1
+        while end < len(self.row) and self.row[end].glued and self.row[end].kind in {"word", "number"}:
+            end += 1
+        parts = self.row[at:end]
+        if len(parts) == 2 and parts[0].kind == "word" and len(parts[0].text) > 3 and len(parts[1].text) <= 2:  # noqa: PLR2004
+            self._word(at, parts[0])
+            value = float(parts[1].text.replace(",", ""))
+            self.amounts.append(("", value, value, False))
+            return end
+        code = "".join(part.text for part in parts)
+        self.taken["codes"].add(code)
+        self._say(code)
+        return end
+
+    def _phrase(self, at: int) -> int:
+        """The longest phrase of the lexicon that begins here; 0 for none."""
+        phrases = self.lexicon.phrases.get(self.row[at].text)
+        if phrases is None:
+            return 0
+        for rest, meaning in phrases:
+            behind = _match(self.row, at + 1, rest)
+            if behind:
+                if ".." in rest:
+                    self._mean(at, meaning)
+                    return 0
+                self._mean(at, meaning)
+                for token in self.row[at:behind]:
+                    self.words.add(token.text)
+                self._content(meaning, [token.text for token in self.row[at:behind]])
+                return behind
+        return 0
+
+    def _content(self, meaning: Meaning, words: list[str]) -> None:
+        if meaning.canonical:
+            self._say(meaning.canonical)
+            return
+        for word in words:
+            self.words.add(stem(word))
+            if word not in self.lexicon.fillers:
+                self.content.append(stem(word))
+
+    def _word(self, at: int, token: Token) -> None:
+        written = token.text
+        word = written[:-2] if written.endswith(("'s", "’s")) else written.replace("’", "'")
+        lexicon = self.lexicon
+        meaning = lexicon.words.get(word)
+        self.words.add(word)
+        if meaning is not None:
+            self._mean(at, meaning)
+        if word.endswith("n't"):
+            self._negate(at)
+        self._name(at, token, word)
+        if meaning is not None and meaning.canonical:
+            self._say(meaning.canonical)
+        elif word not in lexicon.fillers and not word.endswith("n't"):
+            root = stem(word)
+            self.words.add(root)
+            self.content.append(root)
+
+    def _say(self, word: str) -> None:
+        self.words.add(word)
+        self.content.append(word)
+
+    def _mean(self, at: int, meaning: Meaning) -> None:
+        for kind, group, member in meaning.marks:
+            self.marks.setdefault(kind, {}).setdefault(group, set()).add(member)
+        self.dates += meaning.dates
+        if meaning.polarity == "negating":
+            self._negate(at)
+        elif meaning.polarity == "doubtful":
+            self.doubtful = True
+
+    def _negate(self, at: int) -> None:
+        """Count a negation, unless it opens a question whose answer is that of the plain one: `isn't there a way`."""
+        token, follows = self.row[at], self.row[at + 1].text if at + 1 < len(self.row) else ""
+        if token.text.endswith(("n't", "n’t", "nt")) and follows in _SUBJECTS and self._opens(at):
+            return
+        if token.text == "no" and (token.first and follows in {",", ""}):
+            return
+        self.negations += 1
+
+    def _opens(self, at: int) -> bool:
+        return self.row[at].first or self.row[at - 1].kind == "comma"
+
+    def _name(self, at: int, token: Token, word: str) -> None:
+        """A capital inside a sentence, or one at its start on a word that no list knows."""
+        if not token.capital or (self.titled and not token.upper) or len(word) < 2 or word in self.lexicon.fillers:  # noqa: PLR2004
+            return
+        if token.first and (word in self.lexicon.words or stem(word) in self.lexicon.senses):
+            return
+        self.names.add(word)
+        before = self.row[at - 1].text if at else ""
+        before = self.row[at - 2].text if at > 1 and before in {"the", "a", "an", "my"} else before
+        if before in _BINDING:
+            self.bound.add(word)
+
+
+def _match(row: Sequence[Token], at: int, rest: tuple[str, ...]) -> int:
+    """Index behind the phrase's words when they stand here, else 0."""
+    for number, word in enumerate(rest):
+        if word == "..":
+            wanted = rest[number + 1]
+            for skip in range(1, _GAP + 1):
+                if at + skip < len(row) and row[at + skip].text == wanted:
+                    return at + skip + 1
+                if at + skip >= len(row) or row[at + skip].kind in {"stop", "comma"}:
+                    return 0
+            return 0
+        if at >= len(row) or row[at].text != word:
+            return 0
+        at += 1
+    return at
+
+
+def _pairs(row: Sequence[Token]) -> Iterator[tuple[str, str, str]]:
+    """Left word, directional word, right word."""
+    for at, token in enumerate(row):
+        if token.text in _DIRECTIONS and 0 < at < len(row) - 1:
+            yield stem(row[at - 1].text), token.text, stem(row[at + 1].text)
+
+
+def _frozen(marks: dict[str, dict[str, set[str]]]) -> Marks:
+    return {
+        kind: {group: frozenset(members) for group, members in groups.items()} for kind, groups in marks.items()
+    }
