@@ -4,7 +4,7 @@ LaminaError
 ├── SettingsError       a setting is unknown or bad; the process must not start
 ├── StoreUnavailable    Redis did not answer within its deadline, or its breaker is open
 ├── DatabaseUnavailable the SQL database did not answer
-├── SemanticUnavailable the semantic service did not answer within its deadline, or its breaker is open
+├── SemanticUnavailable the semantic layer did not answer within its deadline, or a breaker is open
 ├── ApiError            the request is answered with a native error object
 └── UpstreamError       a provider failed; carries what the client shall see
 """
@@ -32,17 +32,17 @@ class DatabaseUnavailable(LaminaError):  # noqa: N818
 
 @dataclass(eq=False)
 class SemanticUnavailable(LaminaError):  # noqa: N818
-    """The semantic service gave no answer that can be used.
+    """The semantic layer gave no answer that can be used.
 
     Attributes:
-        reason: timeout, down (no connection, or the breaker is open), status (it answered with an error), garbled
-            (the answer was not what was asked for).
+        reason: of the service: timeout, down (no connection, or the breaker is open), status (it answered with an
+            error), garbled (the answer was not what was asked for); rows: the database did not bring the rows.
     """
 
-    reason: Literal["timeout", "down", "status", "garbled"]
+    reason: Literal["timeout", "down", "status", "garbled", "rows"]
 
     def __str__(self) -> str:
-        return f"semantic service: {self.reason}"
+        return f"semantic layer: {self.reason}"
 
 
 @dataclass(eq=False)

@@ -28,17 +28,20 @@ class Purge:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What an entry is made of, as far as a purge can name it."""
+    """What an entry is made of, as far as a purge can name it; `source_hex` is the key of what it is a copy of."""
 
     key_hex: str
     models: tuple[str, ...]
     user: str = ""
     tags: tuple[str, ...] = ()
     versions: tuple[tuple[str, str], ...] = ()
+    source_hex: str = ""
 
     def scopes(self) -> list[tuple[str, str]]:
         """Every (kind, value) of a purge that would match."""
         scopes = [("all", ""), ("key", self.key_hex)]
+        if self.source_hex:
+            scopes.append(("key", self.source_hex))
         scopes.extend(("model", model) for model in self.models)
         if self.user:
             scopes.append(("user", self.user))

@@ -16,7 +16,7 @@ LONGEST_FILE_LINES = 350
 COMMON = {"errors", "settings", "settings_tables", "settings_text", "home"}
 """Names and values that every room of the gateway may use."""
 
-WALK = {"asked", "routes", "flights", "forward", "pipeline"}
+WALK = {"asked", "routes", "flights", "forward", "pipeline", "semantic_walk"}
 """The modules that make up the walk of a request; DESIGN calls them the pipeline."""
 
 BELOW_WALK = {"guards", "layers", "providers", "db", "invalidation", "protocols", "telemetry"}
@@ -34,11 +34,11 @@ ROOMS: dict[str, set[str]] = {
     "db": COMMON,
     "protocols": COMMON,
     "providers": COMMON | {"protocols", "telemetry"},
-    "layers": COMMON | {"redis_link", "telemetry"},
+    "layers": COMMON | {"db", "redis_link", "semantic_link", "telemetry"},
     "invalidation": COMMON | {"db", "layers", "redis_link", "telemetry"},
     **dict.fromkeys(WALK, COMMON | WALK | BELOW_WALK),
     "http": COMMON | WALK | {"protocols", "telemetry"},
-    "wiring": COMMON | WALK | BELOW_WALK | {"http", "redis_link"},
+    "wiring": COMMON | WALK | BELOW_WALK | {"http", "redis_link", "semantic_link"},
     "app": {"http", "settings", "wiring"},
     "supervisor": COMMON | {"db", "providers", "redis_link", "telemetry"},
     "bounded": set(),

@@ -136,6 +136,9 @@ class SemanticRow:
 
     row: int
     tenant_id: str
+    family: bytes
+    partition: bytes
+    question: bytes = field(repr=False)
     key: bytes
     route: str
     sealed: bytes = field(repr=False)

@@ -15,7 +15,8 @@ from gateway.db.records import NewRow, SemanticRow
 from gateway.db.tables import COUNTERS, PURGE_LOG, SEMANTIC_DELETIONS, SEMANTIC_ROWS, SEMANTIC_VECTORS
 
 _ROWS = SEMANTIC_ROWS.c
-_SERVED = (_ROWS.row, _ROWS.tenant_id, _ROWS.key, _ROWS.route, _ROWS.sealed, _ROWS.state)
+_PLACE = (_ROWS.family, _ROWS.partition, _ROWS.question)
+_SERVED = (_ROWS.row, _ROWS.tenant_id, *_PLACE, _ROWS.key, _ROWS.route, _ROWS.sealed, _ROWS.state)
 LIVE, QUARANTINED = "live", "quarantined"
 
 

@@ -52,6 +52,10 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         answer: as StoredAnswer says.
         choices: one tuple each, as StoredChoice says.
         request_id: of the request that made it.
+        policy: version of the guards that let it be stored; empty when none did.
+        took_s: how long the model took.
+        about: of a semantic row, digest of the place and question that it answers; else empty.
+        source: of a copy of a semantic row, digest of the row's own key, so that a purge of it kills the copy.
     """
 
     key: bytes
@@ -66,10 +70,15 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     answer: StoredAnswer
     choices: tuple[StoredChoice, ...]
     request_id: str
+    policy: str = ""
+    took_s: float = 0.0
+    about: bytes = b""
+    source: bytes = b""
 
     def made(self) -> Made:
         """What a purge can name of it."""
-        return Made(self.key.hex(), self.models, self.user, self.tags, self.versions)
+        source = self.source.hex()
+        return Made(self.key.hex(), self.models, self.user, self.tags, self.versions, source)
 
     def response(self) -> ChatResponse:
         """The answer in neutral form."""

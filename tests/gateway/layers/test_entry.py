@@ -190,7 +190,7 @@ AS_LIST: list[Any] = msgspec.msgpack.decode(UNPACKED)
         (b"\xc1", b"\x00", "decode"),
         (UNPACKED[:-1], b"\x00", "decode"),
         (UNPACKED + b"\xc0", b"\x00", "decode"),
-        (msgspec.msgpack.encode(AS_LIST[:-1]), b"\x00", "decode"),
+        (msgspec.msgpack.encode(AS_LIST[:11]), b"\x00", "decode"),
         (msgspec.msgpack.encode([bytes(31), *AS_LIST[1:]]), b"\x00", "swapped"),
         (msgspec.msgpack.encode(["t1", *AS_LIST[1:]]), b"\x00", "decode"),
         (msgspec.msgpack.encode([*AS_LIST[:2], "now", *AS_LIST[3:]]), b"\x00", "decode"),

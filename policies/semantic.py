@@ -1,0 +1,83 @@
+"""What the semantic layer may do with a nomination, and why it did not serve; every reason is in a closed set."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from policies.nomination import Candidate
+from policies.types import ChatResponse, Json
+
+SAME_QUESTION = 0.9995
+"""Cosine from which two questions may be the same to the byte; whether they are, their exact keys say."""
+
+_UNAVAILABLE = ("timeout", "down", "status", "garbled", "rows")
+_UNFIT = ("gone", "foreign", "corrupt", "quarantined", "expired", "purged", "soft_purged", "max_age", "min_fresh")
+_UNWANTED = ("none", "unsure", "unjudged", "audit", "suspended", "guard", "clock")
+OTHER_VETO = "semantic_veto_other"
+MISSES: frozenset[str] = frozenset(
+    {*(f"semantic_{reason}" for reason in (*_UNAVAILABLE, *_UNFIT, *_UNWANTED)), OTHER_VETO}
+)
+"""Why no row was served, apart from vetoes: these are `semantic_veto_` and the veto's name."""
+
+_PLAIN_FIELDS = frozenset({"role", "content", "reasoning_content", "reasoning"})
+
+
+class Serve(msgspec.Struct, frozen=True):
+    """The budget lets the candidate answer."""
+
+
+class Explore(msgspec.Struct, frozen=True):
+    """The candidate might answer; the model is asked all the same, so that the two answers can be compared."""
+
+    reason: str = "semantic_audit"
+
+
+class Refuse(msgspec.Struct, frozen=True):
+    """The candidate may not answer; the reason is one of MISSES."""
+
+    reason: str
+
+
+BudgetDecision = Serve | Explore | Refuse
+
+
+class Threshold(msgspec.Struct, frozen=True):
+    """The budget of one who has learnt nothing: serves from a fixed probability on."""
+
+    min_probability: float
+
+    def decide(self, candidate: Candidate) -> BudgetDecision:
+        """Whether the candidate may answer."""
+        if candidate.probability is None:
+            return Refuse("semantic_unjudged")
+        return Serve() if candidate.probability >= self.min_probability else Refuse("semantic_unsure")
+
+
+def eligible(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Those that no veto speaks against and a verifier has judged, the most probable first."""
+    judged = (one for one in candidates if one.veto is None and one.probability is not None)
+    return sorted(judged, key=lambda one: (one.probability or 0.0, one.similarity), reverse=True)
+
+
+def refusal_of(candidates: Sequence[Candidate], vetoes: frozenset[str]) -> str:
+    """Why none of the candidates is eligible; a veto is told when it alone stood against the nearest.
+
+    Args:
+        candidates: as nominated.
+        vetoes: names that may be told; another, which a newer service may know, is `other`.
+    """
+    if not candidates:
+        return "semantic_none"
+    nearest = max(candidates, key=lambda one: one.similarity)
+    if nearest.veto is None:
+        return "semantic_unjudged"
+    return f"semantic_veto_{nearest.veto}" if nearest.veto in vetoes else OTHER_VETO
+
+
+def is_plain(response: ChatResponse) -> bool:
+    """Whether the answer is one text and nothing else, so that it may answer a question that is put otherwise."""
+    if len(response.choices) != 1 or response.choices[0].finish_reason != "stop":
+        return False
+    message: Json = response.choices[0].message
+    said = {name for name, value in message.items() if value not in (None, [], "")}
+    return said <= _PLAIN_FIELDS and isinstance(message.get("content"), str) and "content" in said
