@@ -149,7 +149,25 @@ BUDGET_MARKS = Table(
     Column("how", String(16), nullable=False),
     Column("models", Text, nullable=False),
     Column("at", Double, nullable=False),
+    Column("share", Double),
     PrimaryKeyConstraint("id"),
     CheckConstraint("how IN ('audit', 'feedback', 'warm')", name="how"),
     Index("ix_budget_marks_tenant_id", "tenant_id", "route", "id"),
+)
+
+BUDGET_STATE = Table(
+    "budget_state",
+    METADATA,
+    Column("tenant_id", String(32), ForeignKey("tenants.id"), nullable=False),
+    Column("route", Text, nullable=False),
+    Column("models", Text, nullable=False),
+    Column("caution", String(16), nullable=False),
+    Column("reason", String(32), nullable=False),
+    Column("since", Double, nullable=False),
+    Column("mark", BigInteger, nullable=False),
+    Column("asked", Double, nullable=False),
+    Column("would", Double, nullable=False),
+    Column("served", Double, nullable=False),
+    PrimaryKeyConstraint("tenant_id", "route", "models"),
+    CheckConstraint("caution IN ('normal', 'tightened', 'suspended')", name="caution"),
 )
