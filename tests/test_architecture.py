@@ -16,7 +16,7 @@ LONGEST_FILE_LINES = 350
 COMMON = {"errors", "settings", "settings_tables", "settings_text", "home"}
 """Names and values that every room of the gateway may use."""
 
-WALK = {"asked", "routes", "flights", "forward", "pipeline", "semantic_walk"}
+WALK = {"asked", "routes", "flights", "forward", "walk", "exact_walk", "semantic_walk", "pipeline"}
 """The modules that make up the walk of a request; DESIGN calls them the pipeline."""
 
 BELOW_WALK = {"guards", "layers", "providers", "db", "invalidation", "protocols", "telemetry"}
@@ -32,6 +32,7 @@ ROOMS: dict[str, set[str]] = {
     "redis_link": COMMON | {"telemetry"},
     "semantic_link": COMMON | {"telemetry"},
     "db": COMMON,
+    "budget": COMMON | {"db", "telemetry"},
     "protocols": COMMON,
     "providers": COMMON | {"protocols", "telemetry"},
     "layers": COMMON | {"db", "redis_link", "semantic_link", "telemetry"},

@@ -21,6 +21,9 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 FLUSH_S = 0.05
 """How old another worker's figures may be when one is asked."""
 
+MOST_BUDGETS = 100
+"""Tenants and routes whose error budget has gauges of its own."""
+
 Later = Callable[[float, Callable[[], None]], object]
 
 
@@ -61,6 +64,14 @@ class Metrics:
         self._auth = self._counter("auth", "Credentials judged", "result")
         self._verdicts = self._counter("guard_verdicts", "Verdicts of guards", "guard", "reason", "action")
         self._guard_s = self._histogram("guard_seconds", "Time the guards took together", _FAST_S, "judged")
+        self._budget_decisions = self._counter("budget_decisions", "Candidates the error budget judged", "reason")
+        self._budget_steps = self._counter(
+            "budget_steps", "Moves of the error budget's guard", "caution", "reason"
+        )
+        self._compared = self._counter("budget_audits", "Stored answers compared with fresh ones", "how", "result")
+        self._wrong = self._latest("budget_wrong_share", "Wrong answers of the semantic layer in all requests")
+        self._wrong_high = self._latest("budget_wrong_share_high", "Upper 95 % bound of wrong answers in all")
+        self._budgets_told: set[tuple[str, str]] = set()
 
     def _counter(self, name: str, help_: str, *labels: str) -> Counter:
         return Counter(f"lamina_{name}", help_, labels, registry=self.registry)
@@ -70,6 +81,10 @@ class Metrics:
 
     def _gauge(self, name: str, help_: str) -> Gauge:
         return Gauge(f"lamina_{name}", help_, registry=self.registry, multiprocess_mode="livesum")
+
+    def _latest(self, name: str, help_: str) -> Gauge:
+        names = ("tenant_id", "route")
+        return Gauge(f"lamina_{name}", help_, names, registry=self.registry, multiprocess_mode="mostrecent")
 
     def _child(self, metric: Any, labels: tuple[str, ...]) -> Any:
         key = (metric, labels)
@@ -174,6 +189,27 @@ class Metrics:
     def guarded(self, judged: str, latency_s: float) -> None:
         """Guards were asked about an `answer` or a `question`."""
         self._observe(self._guard_s, latency_s, judged)
+
+    def budget_decision(self, reason: str) -> None:
+        """The error budget judged a candidate: served, learn, audit, hopeless and so on."""
+        self._add(self._budget_decisions, reason)
+
+    def budget_step(self, caution: str, reason: str) -> None:
+        """The error budget's guard moved to this caution."""
+        self._add(self._budget_steps, caution, reason)
+
+    def compared(self, how: str, result: str) -> None:
+        """A stored answer was compared with a fresh one: right, wrong, unknown or lost; `how` says by what."""
+        self._add(self._compared, how, result)
+
+    def budget_figures(self, tenant_id: str, route: str, share: float, high: float) -> None:
+        """What audits say of a tenant and route; only the first MOST_BUDGETS of a worker are told."""
+        name = (tenant_id, route)
+        if name not in self._budgets_told and len(self._budgets_told) >= MOST_BUDGETS:
+            return
+        self._budgets_told.add(name)
+        self._wrong.labels(*name).set(share)
+        self._wrong_high.labels(*name).set(high)
 
     def exposition(self) -> bytes:
         """The text format, over all workers when they share a folder."""

@@ -82,13 +82,13 @@ class Refuse(msgspec.Struct, frozen=True):
     """The model answers and nothing is compared.
 
     Attributes:
-        reason: `no_candidate`; `hopeless`: too unlikely to be worth a comparison; `observe`, `suspended`: would
-            have been served.
+        reason: `hopeless`: too unlikely to be worth a comparison; `loading`: what was learnt is not read yet;
+            `observe`, `suspended`: would have been served.
     """
 
     chance: float
     explore: float
-    reason: Literal["no_candidate", "hopeless", "observe", "suspended"]
+    reason: Literal["hopeless", "loading", "observe", "suspended"]
 
 
 Decision = Serve | Explore | Refuse
@@ -96,7 +96,7 @@ Decision = Serve | Explore | Refuse
 
 def would_serve(decision: Decision) -> bool:
     """Whether it is a would-be hit: served, or kept back only to be counted."""
-    return decision.reason not in {"learn", "hopeless", "no_candidate"}
+    return decision.reason not in {"learn", "hopeless", "loading"}
 
 
 def exploration(chance: float, delta: float) -> float:

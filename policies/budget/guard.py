@@ -21,7 +21,6 @@ MOST_AUDITS = 2_000
 _TIMES_ENOUGH = 3.0
 _CLEARLY = 0.8
 _FAR = 3.0
-_MOST_COUNTED = 100_000
 _LEAST_SHARE = 1e-4
 
 
@@ -62,7 +61,12 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Window:
-    """The audits and counts since the guard's last step; the oldest give way."""
+    """The audits since the guard's last step, the oldest giving way, and how many requests there were.
+
+    Attributes:
+        asked: requests that came to the layer.
+        would: how many of them would have been answered by it.
+    """
 
     __slots__ = ("_audits", "asked", "would")
 
@@ -74,13 +78,6 @@ class Window:
     def audited(self, share: float, right: bool, number: int) -> None:
         """A would-be hit, drawn with this probability, was compared; numbers rise."""
         self._audits.append((1.0 / max(share, _LEAST_SHARE), right, number))
-
-    def count(self, asked: float, would: float) -> None:
-        """Requests came to the layer, and so many would have been answered by it."""
-        self.asked += asked
-        self.would += would
-        if self.asked > _MOST_COUNTED:
-            self.asked, self.would = self.asked / 2, self.would / 2
 
     def forget_upto(self, number: int) -> None:
         """Drops the audits up to this number."""
