@@ -83,6 +83,11 @@ class Home:
         return self.root / "secret"
 
     @property
+    def admin_key(self) -> Path:
+        """The administrator's key made at the first start, mode 0600."""
+        return self.root / "admin_key"
+
+    @property
     def database(self) -> Path:
         """The embedded SQLite database."""
         return self.root / "lamina.db"

@@ -77,6 +77,8 @@ class Settings(Frozen):
         port: to listen on; 0 lets the system choose.
         workers: gateway processes on that port.
         bootstrap_key: first tenant's API key; one is made and shown once when absent.
+        admin_key: opens `/admin/v1/`; made in `home` when absent. A gateway without one lets nobody in there.
+        api_key: a tenant's key for commands that ask the gateway themselves, such as `lamina warm`.
         secret: master secret for entry authentication and engine salts; made in `home` when absent.
         redis_url: Redis that runs elsewhere (`redis://`, `rediss://`, `unix://`); no embedded one is started.
         database_url: database that runs elsewhere (`postgresql://`, `sqlite:///`); else SQLite in `home`.
@@ -91,6 +93,8 @@ class Settings(Frozen):
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
     workers: Annotated[int, Field(ge=1, le=64)] = 1
     bootstrap_key: SecretStr | None = None
+    admin_key: SecretStr | None = None
+    api_key: SecretStr | None = None
     secret: SecretStr | None = None
     redis_url: SecretStr | None = None
     database_url: SecretStr | None = None
@@ -106,7 +110,7 @@ class Settings(Frozen):
     providers: Mapping[str, ProviderSettings] = Field(default_factory=dict)
     models: tuple[ModelSettings, ...] = ()
 
-    @field_validator("bootstrap_key")
+    @field_validator("bootstrap_key", "admin_key", "api_key")
     @classmethod
     def _fits_a_header(cls, key: SecretStr | None) -> SecretStr | None:
         text = key.get_secret_value() if key else "-"
@@ -114,7 +118,7 @@ class Settings(Frozen):
             raise ValueError("a key is printable ASCII without spaces")
         return key
 
-    @field_validator("secret")
+    @field_validator("secret", "admin_key")
     @classmethod
     def _is_long(cls, secret: SecretStr | None) -> SecretStr | None:
         if secret and len(secret.get_secret_value()) < _MIN_SECRET_CHARS:

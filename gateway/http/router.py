@@ -18,6 +18,7 @@ from gateway.http.native import send_error
 from gateway.http.reply import cors
 from gateway.telemetry.metrics import Metrics
 
+ANY = "*"
 _PREFLIGHT: Headers = [
     (b"access-control-allow-methods", b"GET, HEAD, POST, OPTIONS"),
     (b"access-control-allow-headers", b"*, Authorization"),
@@ -29,7 +30,8 @@ class Router:
     """Finds the endpoint of a path.
 
     Args:
-        routes: path → (method, endpoint); `/v1/x` also answers to `/x`; one that ends in `/` takes all below it.
+        routes: path → (method, endpoint); `/v1/x` also answers to `/x`; one that ends in `/` takes all below it;
+            ANY takes every method, which its endpoint judges.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class Router:
         elif route is None:
             shown = f"{method} {path[:100]}"
             raise ApiError(404, f"Unknown request URL: {shown}. See docs for the surfaces served here.")
-        elif method not in (route[0], "HEAD" if route[0] == "GET" else route[0]):
+        elif route[0] != ANY and method not in (route[0], "HEAD" if route[0] == "GET" else route[0]):
             raise ApiError(405, f"{path[:100]} takes {route[0]}.", headers={"allow": route[0]})
         else:
             await route[1](scope, receive, send)

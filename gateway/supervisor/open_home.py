@@ -13,6 +13,8 @@ from gateway.home import Home
 from gateway.supervisor.errors import StartError
 
 _PRIVATE = 0o700
+_ADMIN_PREFIX = "lam_admin_"
+_MIN_ADMIN_CHARS = 32
 
 
 @contextlib.contextmanager
@@ -43,15 +45,32 @@ def master_secret(home: Home) -> str:
     Raises:
         StartError: the file is there and empty, so entries made with it can no longer be trusted.
     """
-    with contextlib.suppress(FileExistsError):
-        descriptor = os.open(home.secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(48))
-    home.secret.chmod(0o600)
-    secret = home.secret.read_text("utf-8").strip()
+    secret = _kept(home.secret, secrets.token_urlsafe(48))
     if not secret:
         raise StartError(f"{home.secret} is empty; remove it to get a new secret (cached answers are lost)")
     return secret
+
+
+def admin_key(home: Home) -> str:
+    """The administrator's key kept in the home, made at the first start.
+
+    Raises:
+        StartError: the file is there and holds no key.
+    """
+    key = _kept(home.admin_key, f"{_ADMIN_PREFIX}{secrets.token_urlsafe(48)}\n")
+    if len(key) < _MIN_ADMIN_CHARS or not key.isascii() or not key.isprintable():
+        raise StartError(f"{home.admin_key} holds no key; remove it to get a new one")
+    return key
+
+
+def _kept(path: Path, fresh: str) -> str:
+    """The text of a private file, which holds `fresh` when it was not there."""
+    with contextlib.suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(fresh)
+    path.chmod(0o600)
+    return path.read_text("utf-8").strip()
 
 
 def write_private(path: Path, text: str) -> None:

@@ -21,7 +21,7 @@ from gateway.supervisor.child import Program
 from gateway.supervisor.embedded_set import EmbeddedSet, SetPrograms
 from gateway.supervisor.errors import StartError
 from gateway.supervisor.listener import bind, url_of
-from gateway.supervisor.open_home import held_home, master_secret, write_private
+from gateway.supervisor.open_home import admin_key, held_home, master_secret, write_private
 from gateway.supervisor.programs import (
     Modules,
     engine_program,
@@ -57,7 +57,7 @@ def serve(settings: Settings, modules: Modules | None = None) -> int:
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(bind(settings.host, settings.port))
         stack.enter_context(held_home(home))
-        resolved = _with_secret(placed, home).model_copy(update={"port": listener.getsockname()[1]})
+        resolved = _with_secrets(placed, home).model_copy(update={"port": listener.getsockname()[1]})
         write_private(home.resolved_settings, dump_resolved(resolved))
         programs = SetPrograms(
             redis=redis_program(resolved, home) if settings.redis_url is None else None,
@@ -69,10 +69,10 @@ def serve(settings: Settings, modules: Modules | None = None) -> int:
         return asyncio.run(_run(resolved, programs, listener))
 
 
-def _with_secret(settings: Settings, home: Home) -> Settings:
-    if settings.secret is not None:
-        return settings
-    return settings.model_copy(update={"secret": SecretStr(master_secret(home))})
+def _with_secrets(settings: Settings, home: Home) -> Settings:
+    secret = settings.secret or SecretStr(master_secret(home))
+    admin = settings.admin_key or SecretStr(admin_key(home))
+    return settings.model_copy(update={"secret": secret, "admin_key": admin})
 
 
 def _workers(settings: Settings, home: Home, listener: socket.socket, modules: Modules) -> list[Program]:

@@ -12,7 +12,7 @@ from gateway.home import Home, with_home_services
 from gateway.settings import Settings
 from gateway.supervisor.checks import check
 from gateway.supervisor.errors import StartError
-from gateway.supervisor.open_home import held_home, master_secret
+from gateway.supervisor.open_home import admin_key, held_home, master_secret
 from tests.servers.running_set import RunningSet
 
 MakeSet = Callable[..., RunningSet]
@@ -122,6 +122,16 @@ def test_a_home_is_free_again_afterwards(tmp_path: Path) -> None:
         pass
     with held_home(home):
         pass
+
+
+def test_the_administrators_key_is_made_once_and_private(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    assert admin_key(home) == admin_key(home)
+    assert len(admin_key(home)) >= 64
+    assert home.admin_key.stat().st_mode & 0o777 == 0o600
+    home.admin_key.write_text("short", "utf-8")
+    with pytest.raises(StartError, match="admin_key holds no key"):
+        admin_key(home)
 
 
 def test_the_secret_is_made_once(tmp_path: Path) -> None:
