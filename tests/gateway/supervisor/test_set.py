@@ -29,9 +29,8 @@ def _redis(running: RunningSet, *words: str) -> bytes:
 
 def test_a_fresh_set_is_private_ready_and_shows_its_key_once(make_set: MakeSet) -> None:
     running = make_set().start()
-    modes = {
-        name: stat.S_IMODE((running.home / name).stat().st_mode) for name in ("", "secret", "admin_key", "run/settings.json")
-    }
+    private = ("", "secret", "admin_key", "run/settings.json")
+    modes = {name: stat.S_IMODE((running.home / name).stat().st_mode) for name in private}
     assert modes == {"": 0o700, "secret": 0o600, "admin_key": 0o600, "run/settings.json": 0o600}
     assert json.loads((running.home / "run/settings.json").read_text("utf-8"))["engine"]["revision"]
     assert running.get("/secret") == "True"
