@@ -26,9 +26,12 @@ class Facts(msgspec.Struct, frozen=True):
         names: words that look like names, in lower case.
         bound_names: those of `names` behind a preposition, which narrows the question.
         marks: members of the closed groups.
+        order: content and the words that relate it, pronouns folded to their person; for swaps.
+        origins, targets: the words behind `from` and before `to`; the words behind `to` and `into`.
         negations: number of negating words; only whether it is odd counts.
+        denied: the content words behind the negating ones.
+        initials: the first letters of the words, so that an abbreviation is found in what it stands for.
         doubtful: the text is negative without a negating word (`stopped`, `broken`), so its polarity proves nothing.
-        pairs: what stands left and right of a directional word.
         unread: digest of the part beyond the length that is read; empty when all was read.
     """
 
@@ -46,5 +49,9 @@ class Facts(msgspec.Struct, frozen=True):
     marks: Marks = {}
     negations: int = 0
     doubtful: bool = False
-    pairs: frozenset[tuple[str, str, str]] = frozenset()
+    denied: frozenset[str] = frozenset()
+    order: tuple[str, ...] = ()
+    origins: frozenset[str] = frozenset()
+    targets: frozenset[str] = frozenset()
+    initials: str = ""
     unread: bytes = b""

@@ -1,23 +1,45 @@
 """Numbers: every amount of one question has its equal in the other, in whatever unit it is written."""
 
 from policies.vetoes.facts import Amount, Facts
+from policies.vetoes.likeness import likeness
+
+_ALIKE = 0.34
+_HALF_DAY = 720
+_LOOSE = frozenset({"", "pounds", "ordinal"})
 
 
 def differs(stored: Facts, asked: Facts) -> str | None:
-    """The amounts that only one question names."""
+    """The amounts that differ; an amount in only one question counts between questions that are else alike."""
     if stored.amounts == asked.amounts:
         return None
-    lonely = _lonely(stored.amounts, asked.amounts) + _lonely(asked.amounts, stored.amounts)
-    if not lonely:
+    ours, theirs = _lonely(stored, asked), _lonely(asked, stored)
+    hard = [one for one in (*ours, *theirs) if not one[3]]
+    if not hard:
+        soft = {one[0] for one in ours} & {other[0] for other in theirs}
+        return f"{ours[0][2]:g} / {theirs[0][2]:g}" if soft else None
+    if not (ours and theirs) and likeness(stored, asked) < _ALIKE:
         return None
-    return ", ".join(sorted({f"{value:g} {dimension}".strip() for dimension, _, value, _ in lonely}))
+    return ", ".join(sorted({f"{value:g} {dimension}".strip() for dimension, _, value, _ in hard}))
 
 
-def _lonely(these: tuple[Amount, ...], those: tuple[Amount, ...]) -> list[Amount]:
-    return [one for one in these if not one[3] and not any(_equal(one, other) for other in those)]
+def _lonely(these: Facts, those: Facts) -> list[Amount]:
+    return [
+        one
+        for one in these.amounts
+        if not any(_equal(one, other) for other in those.amounts) and not _is_hour(one, those)
+    ]
 
 
 def _equal(one: Amount, other: Amount) -> bool:
     if one[0] == other[0]:
         return one[1] == other[1]
-    return (not one[0] or not other[0] or "pounds" in {one[0], other[0]}) and one[2] == other[2]
+    if "percent" in {one[0], other[0]} and one[1] == other[1]:
+        return True
+    return one[2] == other[2] and not _LOOSE.isdisjoint({one[0], other[0]})
+
+
+def _is_hour(one: Amount, those: Facts) -> bool:
+    """A bare number that the other side writes as a time of day: `six` for 18:00."""
+    return not one[0] and any(
+        part == "minute" and value % _HALF_DAY == one[2] * 60 % _HALF_DAY for part, value in those.dates
+    )

@@ -24,7 +24,10 @@ VETOES: dict[str, str] = {
     "tense": "policies.vetoes.tense:differs",
     "scope": "policies.vetoes.scope:differs",
     "person": "policies.vetoes.person:differs",
+    "question": "policies.vetoes.question:differs",
+    "direction": "policies.vetoes.direction:differs",
     "name": "policies.vetoes.name:differs",
+    "wording": "policies.vetoes.wording:differs",
 }
 """Name → lazy "module:function"; the name is the reason in metrics and answers."""
 

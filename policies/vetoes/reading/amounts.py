@@ -7,8 +7,12 @@ from policies.vetoes.lexicon import Lexicon
 from policies.vetoes.reading.tokens import Token
 
 _CURRENCY = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy", "₹": "inr"}
+_PARTS = {"third": 1 / 3, "thirds": 1 / 3, "fifth": 0.2, "fifths": 0.2, "sixths": 1 / 6, "eighth": 0.125,
+          "eighths": 0.125, "tenth": 0.1, "tenths": 0.1, "quarters": 0.25, "sevenths": 1 / 7}  # fmt: skip
 _FILLERS = frozenset({"and", "a"})
-_HUNDRED = 100
+_ARTICLES = frozenset({"a", "an"})
+_HUNDRED, _THOUSAND = 100, 1000
+_SOFT = 2
 
 
 def amount(row: Sequence[Token], at: int, lexicon: Lexicon) -> tuple[Amount, int] | None:
@@ -24,52 +28,79 @@ def amount(row: Sequence[Token], at: int, lexicon: Lexicon) -> tuple[Amount, int
     if read is None:
         return None
     value, at, plain = read
-    value, at = _scaled(row, at, value, lexicon)
+    value, at = _parts(row, at, *_scaled(row, at, value, lexicon))
     dimension, factor, at = _unit(row, at, lexicon, currency)
-    if not plain and not dimension and row[start].text in {"a", "an", "one"}:
+    if not plain and not dimension and value == 1:
         return None
-    base = round(value * factor, 6)
-    return (dimension, base, value, value == 1.0), at
+    in_words = row[start].kind == "word"
+    soft = value == 1 or (in_words and not dimension and value <= _SOFT)
+    return (dimension, round(value * factor, 6), value, soft), at
+
+
+def _parts(row: Sequence[Token], before: int, value: float, at: int) -> tuple[float, int]:
+    """`one third`, `two fifths`, `1/3s`: the value times what an ordinal behind it stands for."""
+    if at == before and at < len(row) and row[at].text in _PARTS:
+        return round(value * _PARTS[row[at].text], 6), at + 1
+    return value, at
 
 
 def _figure(row: Sequence[Token], at: int) -> tuple[float, int, bool] | None:
     token = row[at]
     if token.kind == "number":
-        return float(token.text.replace(",", "")), at + 1, True
+        return _value(token.text), at + 1, True
     if token.kind == "fraction":
         top, _, bottom = token.text.partition("/")
-        return (float(top) / float(bottom), at + 1, True) if float(bottom) else None
+        behind = at + 1 + (at + 1 < len(row) and row[at + 1].glued and row[at + 1].text in {"s", "rd", "th", "rds"})
+        return (round(float(top) / float(bottom), 6), behind, True) if float(bottom) else None
     return None
+
+
+def _value(text: str) -> float:
+    """The value of a figure; a comma before two last digits is a decimal point."""
+    whole, comma, rest = text.rpartition(",")
+    if comma and len(rest) == 2 and "," not in whole:  # noqa: PLR2004
+        return float(f"{whole}.{rest}")
+    return float(text.replace(",", ""))
 
 
 def _worded(row: Sequence[Token], at: int, lexicon: Lexicon) -> tuple[float, int, bool] | None:
     """A number in words: `two`, `twenty five`, `three hundred and ten`, `two and a half`, `a dozen`."""
     numbers, size = lexicon.numbers, len(row)
     first = row[at].text
-    value = 1.0 if first in {"a", "an"} else numbers.get(first)
-    if value is None or (first in {"a", "an"} and not _number_follows(row, at + 1, lexicon)):
+    article = first in _ARTICLES
+    value = 1.0 if article else numbers.get(first)
+    if value is None or (article and not _number_follows(row, at + 1, lexicon)):
         return None
-    total, current, at = 0.0, value, at + 1
+    total, current, at, joined = 0.0, value, at + 1, False
     while at < size:
         word = row[at].text
         step = numbers.get(word)
         if step is None:
-            if word in _FILLERS and current >= 1 and at + 1 < size and _joins(row, at, lexicon):
-                at += 1
+            if word in _FILLERS and at + 1 < size and _joins(row, at, lexicon):
+                at, joined = at + 1, True
                 continue
             break
-        if step >= _HUNDRED:
+        if step >= _THOUSAND:
+            total, current = total + current * step, 0.0
+        elif step == _HUNDRED:
             current *= step
-            if step > _HUNDRED:
-                total, current = total + current, 0.0
         elif 0 < step < 1:
-            current = current + step if row[at - 1].text in {"a", "and"} else current * step
-        elif current % 10 == 0 and step < max(current, _HUNDRED) and current not in {0.0} and current != 10:  # noqa: PLR2004
+            current = current + step if joined else current * step
+        elif _completes(current, step):
             current += step
         else:
             break
         at += 1
-    return total + current, at, first not in {"a", "an", "one"} or total + current != 1
+    return total + current, at, not article
+
+
+def _completes(current: float, step: float) -> bool:
+    """Whether `step` goes on with the number: `twenty` `five`, `three hundred` `ten`, `thousand` `five`."""
+    if current == 0:
+        return True
+    if current < _HUNDRED:
+        return current >= 20 and current % 10 == 0 and step < 10  # noqa: PLR2004
+    return current % _HUNDRED == 0 and step < _HUNDRED
 
 
 def _number_follows(row: Sequence[Token], at: int, lexicon: Lexicon) -> bool:
@@ -114,16 +145,20 @@ def _unit(row: Sequence[Token], at: int, lexicon: Lexicon, currency: str) -> tup
     if at < len(row):
         token = row[at]
         if token.kind == "percent":
-            return "percent", 1.0, at + 1
+            return "percent", 0.01, at + 1
         words = [token.text]
         if token.text in {"a", "an", "of"} and at + 2 <= len(row) - 1 + 1:
             words = [part.text for part in row[at + 1 : at + 3] if part.text != "an"]
             skipped = 1 + (len(row) > at + 1 and row[at + 1].text == "an")
-            unit = lexicon.units.get(words[0]) if words else None
+            unit = lexicon.units.get(words[0].removesuffix("'s")) if words else None
             if unit and not currency:
                 return unit[0], unit[1], at + skipped + 1
             return currency, 1.0, at
-        unit = lexicon.units.get(words[0])
+        if token.glued and token.text == "s":
+            return currency, 1.0, at + 1
+        unit = lexicon.units.get(words[0].removesuffix("'s"))
+        if unit and len(words[0]) == 1 and row[at - 1].kind != "number":
+            unit = None
         if unit and not (currency and unit[0] not in {"usd", "eur", "gbp", "jpy", "inr"}):
             return unit[0], unit[1], at + 1
     return currency, 1.0, at

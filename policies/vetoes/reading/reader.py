@@ -5,16 +5,18 @@ from collections.abc import Iterator, Sequence
 from policies.vetoes.facts import Amount, DatePart, Facts, Marks
 from policies.vetoes.inflection import stem
 from policies.vetoes.lexicon import Lexicon, Meaning
+from policies.vetoes.reading import questions, relations
 from policies.vetoes.reading.amounts import amount
 from policies.vetoes.reading.calendar import date
 from policies.vetoes.reading.tokens import Token, bounded, quotes, tokens
 
 _GAP = 4
+_SCOPE = 5
 _BINDING = frozenset({"in", "for", "on", "at", "from", "to", "with", "near", "by", "into", "via", "using", "of"})
 _SUBJECTS = frozenset(
     {"i", "you", "we", "they", "he", "she", "it", "there", "that", "this", "anyone", "someone", "the"}
 )
-_DIRECTIONS = frozenset({"to", "into", "from", "than", "before", "after", "over", "by"})
+_COMPOUND = frozenset({"time", "months", "length", "mass"})
 _CODES = {"version": "codes", "phone": "codes", "link": "links", "code": "symbols", "symbol": "symbols",
           "name": "symbols", "language": "symbols"}  # fmt: skip
 
@@ -40,7 +42,9 @@ class _Reading:
         self.words: set[str] = set()
         self.content: list[str] = []
         self.negations = 0
+        self.denied: set[str] = set()
         self.doubtful = False
+        self.amount_end = -2
         capitals = sum(token.capital for token in row)
         self.titled = capitals > 3 and capitals * 10 > 6 * sum(token.kind == "word" for token in row)  # noqa: PLR2004
 
@@ -48,6 +52,10 @@ class _Reading:
         at, size = 0, len(self.row)
         while at < size:
             at = self._step(at)
+        asked = questions.asked(self.row)
+        if asked:
+            self.marks.setdefault("asks", {}).setdefault("asks", set()).update(asked)
+        origins, targets = relations.ends(self.row, self.lexicon.fillers)
         senses = self.lexicon.senses
         return Facts(
             words=frozenset(self.words),
@@ -58,15 +66,25 @@ class _Reading:
             codes=frozenset(self.taken["codes"]),
             links=frozenset(self.taken["links"]),
             symbols=frozenset(self.taken["symbols"]),
-            quotes=quotes(text),
+            quotes=frozenset(self._quotes(text)),
             names=frozenset(self.names),
             bound_names=frozenset(self.bound),
             marks=_frozen(self.marks),
             negations=self.negations,
             doubtful=self.doubtful,
-            pairs=frozenset(_pairs(self.row)),
+            denied=frozenset(self.denied),
+            order=relations.order(self.row, self.lexicon.fillers),
+            origins=origins,
+            targets=targets,
+            initials="".join([token.text[0] for token in self.row if token.kind == "word"]),
             unread=unread,
         )
+
+    def _quotes(self, text: str) -> Iterator[tuple[str, ...]]:
+        for words in quotes(text):
+            telling = tuple(word for word in words if word not in self.lexicon.fillers)
+            if telling:
+                yield telling
 
     def _step(self, at: int) -> int:
         """Take what begins at a token; returns the index behind it."""
@@ -98,6 +116,8 @@ class _Reading:
             self.content.append(root)
 
     def _figure(self, at: int, token: Token) -> int:
+        if token.text in {"->", "=>"}:
+            return at + 1
         if token.kind in _CODES:
             self.taken[_CODES[token.kind]].add(token.text.strip("`").rstrip(".,)"))
             self._say(token.text)
@@ -110,15 +130,29 @@ class _Reading:
             return self._code(at)
         number = amount(self.row, at, self.lexicon)
         if number:
-            self.amounts.append(number[0])
-            return self._pass(at, number[1])
+            self._amount(at, number[0])
+            self.amount_end = self._pass(at, number[1])
+            return self.amount_end
         if token.kind == "ordinal":
             value = float(token.text[:-2])
-            self.amounts.append(("ordinal", value, value, False))
-            self.words.add(token.text)
+            self.amounts.append(("ordinal", value, value, True))
+            self._say(token.text)
         elif token.kind == "word":
+            day = self.lexicon.ordinals.get(token.text)
+            if day:
+                self.amounts.append(("ordinal", float(day), float(day), True))
             self._word(at, token)
         return at + 1
+
+    def _amount(self, at: int, found: Amount) -> None:
+        """Add an amount, to the one before when both are parts of one: `2 hours 15 minutes`, `5 ft 3 in`."""
+        gap = at - self.amount_end
+        joined = gap == 0 or (gap == 1 and self.row[at - 1].text == "and")
+        joined = joined and self.row[at].text not in {"a", "an"}
+        if joined and self.amounts and found[0] in _COMPOUND and self.amounts[-1][0] == found[0]:
+            _, base, value, _ = self.amounts.pop()
+            found = (found[0], round(base + found[1], 6), value, False)
+        self.amounts.append(found)
 
     def _pass(self, at: int, behind: int) -> int:
         for token in self.row[at:behind]:
@@ -139,7 +173,7 @@ class _Reading:
             return False
         word = row[at + 1].text
         follows = at + 2 < len(row) and row[at + 2].glued and row[at + 2].kind in {"number", "word"}
-        return follows or not (word in self.lexicon.units or word in {"k", "bn", "mn", "x"})
+        return (follows and word != "h") or not (word in self.lexicon.units or word in {"k", "bn", "mn", "x"})
 
     def _code(self, at: int) -> int:
         """A code; letters then one or two digits, as in a product's name, are left as word and number."""
@@ -147,7 +181,7 @@ class _Reading:
         while end < len(self.row) and self.row[end].glued and self.row[end].kind in {"word", "number"}:
             end += 1
         parts = self.row[at:end]
-        if len(parts) == 2 and parts[0].kind == "word" and len(parts[0].text) > 3 and len(parts[1].text) <= 2:  # noqa: PLR2004
+        if len(parts) == 2 and parts[0].kind == "word" and self._is_product(parts):
             self._word(at, parts[0])
             value = float(parts[1].text.replace(",", ""))
             self.amounts.append(("", value, value, False))
@@ -156,6 +190,11 @@ class _Reading:
         self.taken["codes"].add(code)
         self._say(code)
         return end
+
+    def _is_product(self, parts: Sequence[Token]) -> bool:
+        known = self.lexicon.words.get(parts[0].text)
+        long = len(parts[0].text) > 3 or (known is not None and bool(known.canonical))  # noqa: PLR2004
+        return long and len(parts[1].text) <= 2  # noqa: PLR2004
 
     def _phrase(self, at: int) -> int:
         """The longest phrase of the lexicon that begins here; 0 for none."""
@@ -223,6 +262,12 @@ class _Reading:
         if token.text == "no" and (token.first and follows in {",", ""}):
             return
         self.negations += 1
+        for token in self.row[at + 1 : at + 1 + _SCOPE]:
+            if token.kind != "word":
+                break
+            if token.text not in self.lexicon.fillers:
+                self.denied.add(stem(token.text))
+                break
 
     def _opens(self, at: int) -> bool:
         return self.row[at].first or self.row[at - 1].kind == "comma"
@@ -230,6 +275,9 @@ class _Reading:
     def _name(self, at: int, token: Token, word: str) -> None:
         """A capital inside a sentence, or one at its start on a word that no list knows."""
         if not token.capital or (self.titled and not token.upper) or len(word) < 2 or word in self.lexicon.fillers:  # noqa: PLR2004
+            return
+        meaning = self.lexicon.words.get(word)
+        if meaning is not None and (meaning.marks or meaning.canonical or meaning.dates):
             return
         if token.first and (word in self.lexicon.words or stem(word) in self.lexicon.senses):
             return
@@ -255,13 +303,6 @@ def _match(row: Sequence[Token], at: int, rest: tuple[str, ...]) -> int:
             return 0
         at += 1
     return at
-
-
-def _pairs(row: Sequence[Token]) -> Iterator[tuple[str, str, str]]:
-    """Left word, directional word, right word."""
-    for at, token in enumerate(row):
-        if token.text in _DIRECTIONS and 0 < at < len(row) - 1:
-            yield stem(row[at - 1].text), token.text, stem(row[at + 1].text)
 
 
 def _frozen(marks: dict[str, dict[str, set[str]]]) -> Marks:
