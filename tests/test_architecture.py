@@ -66,7 +66,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "sqlalchemy": ("gateway.db", "semantic.rows", "migrations"),
     "alembic": ("gateway.db", "migrations"),
     "aiosqlite": ("gateway.db",),
-    "asyncpg": ("gateway.db",),
+    "asyncpg": ("gateway.db", "semantic.rows"),
     "redis": ("gateway.redis_link", "bench"),
     "hiredis": ("gateway.redis_link", "bench"),
     "aiohttp": ("gateway.providers", "gateway.semantic_link", "bench"),

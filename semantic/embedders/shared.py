@@ -1,43 +1,15 @@
 """One embedder for many threads: micro-batched, with a cache of what was embedded last."""
 
 import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from semantic.batching import Batcher
 from semantic.embedders.contract import Embedder
+from semantic.remembered import Remembered
 
 _ENTRY_OVERHEAD_BYTES = 200
-
-
-class VectorCache:
-    """The last used vectors by SHA-256 of their text, within a budget; safe from several threads."""
-
-    def __init__(self, budget_bytes: int) -> None:
-        self._budget_bytes = budget_bytes
-        self._size_bytes = 0
-        self._lock = threading.Lock()
-        self._vectors: OrderedDict[bytes, np.ndarray] = OrderedDict()
-
-    def get(self, key: bytes) -> np.ndarray | None:
-        """The vector, which becomes the last used; None when it is unknown."""
-        with self._lock:
-            if key in self._vectors:
-                self._vectors.move_to_end(key)
-            return self._vectors.get(key)
-
-    def put(self, key: bytes, vector: np.ndarray) -> None:
-        """Keeps a vector, and forgets those used longest ago until the budget is kept."""
-        with self._lock:
-            if key not in self._vectors:
-                self._size_bytes += vector.nbytes + _ENTRY_OVERHEAD_BYTES
-            self._vectors[key] = vector
-            while self._size_bytes > self._budget_bytes:
-                _, old = self._vectors.popitem(last=False)
-                self._size_bytes -= old.nbytes + _ENTRY_OVERHEAD_BYTES
 
 
 class SharedEmbedder:
@@ -60,10 +32,10 @@ class SharedEmbedder:
     ) -> None:
         self.fingerprint = embedder.fingerprint
         self.dimensions = embedder.dimensions
-        self._cache = VectorCache(budget_bytes)
+        self._cache: Remembered[bytes, np.ndarray] = Remembered(budget_bytes, _cost)
         self._told_hits = told_hits or (lambda _asked, _hits: None)
         self._batcher: Batcher[str, np.ndarray] = Batcher(
-            embedder.embed,  # type: ignore[arg-type]  (rows of a matrix are a sequence of vectors)
+            lambda texts: list(embedder.embed(texts)),
             "embedder",
             told=told_batch,
         )
@@ -99,3 +71,7 @@ class SharedEmbedder:
     def close(self) -> None:
         """Ends the model's thread. Idempotent."""
         self._batcher.close()
+
+
+def _cost(vector: np.ndarray) -> int:
+    return int(vector.nbytes) + _ENTRY_OVERHEAD_BYTES

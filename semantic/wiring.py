@@ -1,0 +1,211 @@
+"""Builds the service and closes it, by hand."""
+
+import asyncio
+import contextlib
+import hashlib
+import importlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from semantic.embedders.contract import Embedder
+from semantic.embedders.shared import SharedEmbedder
+from semantic.embedders.table import load_embedder
+from semantic.errors import StoreError
+from semantic.index.index import Index
+from semantic.index.keeper import Keeper, load
+from semantic.index.snapshot import Origin
+from semantic.judge import Judge, Parts, Questions
+from semantic.lexicon import load_lexicon
+from semantic.metrics import Metrics
+from semantic.models.folder import packaged_embedder, verify_packaged
+from semantic.options import Options
+from semantic.rows.backend import identity_of
+from semantic.rows.follower import Follower, Sources
+from semantic.rows.memory import StoredQuestions
+from semantic.rows.store import RowStore
+from semantic.turns import Conversations, LastTurns
+from semantic.verifying import SharedVerifier
+from semantic.vetoes import FactVetoes, Vetoes
+
+_LOG = logging.getLogger("semantic")
+_RETRY_S = 1.0
+_MIB = 1 << 20
+
+_VERIFIER = "semantic.verifier:load_verifier"
+"""Takes a folder, or None for the packaged weights, and a number of threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Everything that judges, loaded once; belongs to no event loop."""
+
+    embedder: SharedEmbedder
+    verifier: SharedVerifier | None
+    vetoes: Vetoes
+    conversations: Conversations
+
+    def close(self) -> None:
+        """Ends the models' threads. Idempotent."""
+        self.embedder.close()
+        if self.verifier is not None:
+            self.verifier.close()
+
+
+def load_models(options: Options, metrics: Metrics) -> Models:
+    """Loads embedder, verifier and vetoes.
+
+    Raises:
+        ModelError: a model cannot be loaded, or computes nonsense.
+        ConfigError: the kind of embedder is unknown.
+    """
+    embedder = SharedEmbedder(
+        _load_embedder(options),
+        budget_bytes=options.cache_mib * _MIB,
+        told_batch=metrics.batch("embedder"),
+        told_hits=metrics.cached,
+    )
+    verifier = _load_verifier(options)
+    return Models(
+        embedder=embedder,
+        verifier=SharedVerifier(verifier, told_batch=metrics.batch("verifier")) if verifier else None,
+        vetoes=FactVetoes(load_lexicon()),
+        conversations=LastTurns(),
+    )
+
+
+def build_judge(
+    models: Models, index: Index, questions: Questions, metrics: Metrics, reached: Callable[[], int]
+) -> Judge:
+    """A judge over an index and over what was asked in its rows."""
+    return Judge(
+        Parts(
+            embedder=models.embedder,
+            index=index,
+            questions=questions,
+            vetoes=models.vetoes,
+            verifier=models.verifier,
+            conversations=models.conversations,
+            told=metrics,
+            reached=reached,
+        )
+    )
+
+
+class Service:
+    """The index and what feeds it; lives in one event loop.
+
+    Attributes:
+        judge: what answers.
+        follower: what follows the rows; None until the database could be opened, or when there is none.
+    """
+
+    def __init__(self, options: Options, models: Models, metrics: Metrics) -> None:
+        self.metrics = metrics
+        self.index = Index(models.embedder.dimensions, models.embedder.fingerprint)
+        self.follower: Follower | None = None
+        self._options = options
+        self._models = models
+        self._questions: StoredQuestions | None = None
+        self.judge = build_judge(models, self.index, self, metrics, lambda: self.reached)
+        self._watch()
+
+    @property
+    def reached(self) -> int:
+        """The change up to which the index holds everything."""
+        return self.follower.reached if self.follower else 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether the index holds what the rows held when the service started."""
+        return self._options.database_url is None or (self.follower is not None and self.follower.ready)
+
+    def questions(self, rows: Any) -> Any:
+        """What was asked in rows; see `semantic.judge.Questions`."""
+        return self._questions.questions(rows) if self._questions is not None else {}
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Follows the rows meanwhile; at the end everything is written and closed."""
+        following = asyncio.create_task(self._follow()) if self._options.database_url else None
+        try:
+            yield
+        finally:
+            if following is not None:
+                following.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await following
+            await asyncio.to_thread(self._models.close)
+
+    async def _follow(self) -> None:
+        store = await self._opened()
+        origin = Origin(
+            self._models.embedder.fingerprint,
+            self._models.embedder.dimensions,
+            hashlib.sha256(identity_of(str(self._options.database_url)).encode()).hexdigest(),
+        )
+        home = self._options.home
+        if home is not None:
+            reason = await asyncio.to_thread(load, self.index, home, origin)
+            _LOG.warning("snapshot: %s", reason or f"{len(self.index)} rows")
+        budget = self._options.questions_mib * _MIB
+        self._questions = StoredQuestions(store, self.index, asyncio.get_running_loop(), budget_bytes=budget)
+        embedder, conversations = self._models.embedder, self._models.conversations
+        self.follower = Follower(
+            Sources(store, self.index, self._questions, embedder, conversations, self.metrics)
+        )
+        keeper = Keeper(
+            self.index,
+            home,
+            origin,
+            lambda: self.reached,
+            threads=self._options.threads,
+            every_s=self._options.snapshot_s,
+            failed=self.metrics.fault,
+        )
+        keeper.start()
+        try:
+            await self.follower.run()
+        finally:
+            await asyncio.shield(asyncio.to_thread(keeper.stop))
+            with contextlib.suppress(StoreError):
+                await store.close()
+
+    async def _opened(self) -> RowStore:
+        while True:
+            try:
+                return RowStore.open(str(self._options.database_url))
+            except StoreError as error:
+                _LOG.warning("%s; next try in %.0f s", error, _RETRY_S)
+                await asyncio.sleep(_RETRY_S)
+
+    def _watch(self) -> None:
+        index, watch = self.index, self.metrics.watch
+        watch("rows", "Rows in the index.", lambda: len(index))
+        watch("partitions", "Partitions in the index.", lambda: len(index.turns))
+        watch(
+            "conversation_families", "Families with conversations in the index.", lambda: len(index.conversations)
+        )
+        watch("reached", "Change that the index has reached.", lambda: self.reached)
+        watch("changes_behind", "Changes not yet in the index.", self._behind)
+
+    def _behind(self) -> int:
+        return max(0, self.follower.head - self.follower.reached) if self.follower else 0
+
+
+def _load_embedder(options: Options) -> Embedder:
+    model: str | Path | None = options.model
+    if model is None:
+        model = packaged_embedder()
+        verify_packaged(model)
+    return load_embedder(model, options.embedder, options.threads)
+
+
+def _load_verifier(options: Options) -> Any:
+    module, _, function = _VERIFIER.partition(":")
+    if find_spec(module) is None:
+        return None
+    return getattr(importlib.import_module(module), function)(options.verifier, options.threads)
