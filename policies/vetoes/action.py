@@ -2,8 +2,12 @@
 
 from policies.vetoes.exclusion import clash
 from policies.vetoes.facts import Facts
+from policies.vetoes.likeness import likeness
+
+_ALIKE = 0.4
 
 
 def differs(stored: Facts, asked: Facts) -> str | None:
-    """The members of one group that the questions do not share."""
-    return clash(stored, asked, "action")
+    """What is done in one and in the other, between questions that are else alike."""
+    found = clash(stored, asked, "action", single=True)
+    return found if found and likeness(stored, asked) >= _ALIKE else None

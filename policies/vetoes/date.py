@@ -1,25 +1,39 @@
 """Dates and times: both questions name the same ones; what is so now may also go unsaid."""
 
 from policies.vetoes.facts import DatePart, Facts
+from policies.vetoes.likeness import likeness
 
+_ALIKE = 0.5
 _EITHER = "day and month"
+_HALF_DAY = 720
 
 
 def differs(stored: Facts, asked: Facts) -> str | None:
-    """The parts of dates that only one question names."""
+    """The parts of dates that differ; what only one question names counts between questions that are else alike."""
     if stored.dates == asked.dates:
         return None
     one, other = stored.dates, asked.dates
     if any(part == _EITHER for part, _ in one ^ other):
         one, other = _coupled(one), _coupled(other)
-    lonely = sorted(part for part in one ^ other if _counts(part, other if part in one else one))
-    return ", ".join(f"{part} {value}" for part, value in lonely) or None
+    ours = [part for part in one - other if _counts(part, other, asked)]
+    theirs = [part for part in other - one if _counts(part, one, stored)]
+    if not (ours and theirs) and likeness(stored, asked) < _ALIKE:
+        return None
+    return ", ".join(f"{part} {value}" for part, value in sorted(ours + theirs)) or None
 
 
-def _counts(part: DatePart, other: frozenset[DatePart]) -> bool:
-    """Whether a part that the other side lacks is a difference: `now` is none unless the other says when."""
+def _counts(part: DatePart, other: frozenset[DatePart], facts: Facts) -> bool:
+    """Whether a part that the other side lacks is a difference.
+
+    What is so now is none unless the other side says when; an hour is none that stands there as a bare number.
+    """
     name, value = part
-    return value != 0 or name == "minute" or name == "weekday" or any(name == theirs for theirs, _ in other)
+    if name == "minute":
+        return not any(
+            not dimension and number * 60 % _HALF_DAY == value % _HALF_DAY
+            for dimension, _, number, _ in facts.amounts
+        )
+    return value != 0 or name == "weekday" or any(name == theirs for theirs, _ in other)
 
 
 def _coupled(parts: frozenset[DatePart]) -> frozenset[DatePart]:

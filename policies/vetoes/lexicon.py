@@ -85,7 +85,7 @@ def parse(files: Mapping[str, str], digest: str = "") -> Lexicon:
         ordinals=ordinals,
         units=dict(_units(files["units.txt"])),
         months=months,
-        senses=_senses(files["synonyms.txt"]),
+        senses=_senses(files["synonyms.txt"], merged, files["likewise.txt"]),
         special=frozenset({*(w.partition(" ")[0] for w in merged), *numbers, *ordinals, *months, "a", "an"}),
         lists=digest,
     )
@@ -162,7 +162,7 @@ _READERS: dict[str, Callable[[str, str], Iterator[tuple[str, Meaning]]] | None] 
     "aliases.txt": _aliases,
     "negation.txt": _polarities,
     "dates.txt": _dates,
-    **dict.fromkeys(("fillers.txt", "numbers.txt", "ordinals.txt", "units.txt", "months.txt", "synonyms.txt")),
+    **dict.fromkeys(("fillers.txt", "numbers.txt", "ordinals.txt", "units.txt", "months.txt", "synonyms.txt", "likewise.txt")),
 }
 """How each file is read that holds no groups; None for those with a table of their own."""
 
@@ -201,9 +201,18 @@ def _units(text: str) -> Iterator[tuple[str, tuple[str, float]]]:
         yield from ((word, (dimension, float(factor))) for word in words)
 
 
-def _senses(text: str) -> dict[str, frozenset[int]]:
+def _senses(synonyms: str, meanings: Mapping[str, Meaning], likewise: str) -> dict[str, frozenset[int]]:
+    """Numbers that two words share when they may stand for one another: synonym sets and members of groups."""
     senses: dict[str, set[int]] = {}
-    for number, line in _lines(text):
+    for number, line in _lines(synonyms):
         for word in line.split():
             senses.setdefault(stem(word), set()).add(number)
+    for number, line in _lines(likewise):
+        for word in _inflected(line.split(), _head(likewise, "forms")):
+            senses.setdefault(stem(word), set()).add(-number)
+    numbers: dict[Mark, int] = {}
+    for word, meaning in meanings.items():
+        for mark in meaning.marks:
+            known = numbers.setdefault(mark, -1_000_000 - len(numbers))
+            senses.setdefault(stem(word), set()).add(known)
     return {word: frozenset(found) for word, found in senses.items()}

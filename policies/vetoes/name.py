@@ -1,6 +1,7 @@
 """Names: each question has one that the other lacks."""
 
 from policies.vetoes.facts import Facts
+from policies.vetoes.spelling import near
 
 _SHORT = 4
 
@@ -28,16 +29,3 @@ def _absent(name: str, other: Facts) -> bool:
 
 def _short_for(word: str, name: str) -> bool:
     return len(word) > 2 and (name.startswith(word) or word.startswith(name))  # noqa: PLR2004
-
-
-def near(one: str, other: str) -> bool:
-    """Whether two words differ by one slip: a letter more, less, another, or two changed places."""
-    if one == other:
-        return True
-    if abs(len(one) - len(other)) > 1:
-        return False
-    start = 0
-    while start < min(len(one), len(other)) and one[start] == other[start]:
-        start += 1
-    left, right = one[start:], other[start:]
-    return left[1:] == right or left == right[1:] or left[1:] == right[1:] or left[1::-1] + left[2:] == right

@@ -2,8 +2,17 @@
 
 from policies.vetoes.exclusion import clash
 from policies.vetoes.facts import Facts
+from policies.vetoes.likeness import likeness
+
+_ALIKE = 0.5
 
 
 def differs(stored: Facts, asked: Facts) -> str | None:
-    """The members of one group that the questions do not share."""
-    return clash(stored, asked, "person")
+    """The persons that differ; one whom only one question names counts between questions that are else alike."""
+    ours, theirs = stored.marks.get("person"), asked.marks.get("person")
+    if not ours and not theirs:
+        return None
+    if ours and theirs:
+        return clash(stored, asked, "person")
+    named = sorted(frozenset().union(*(ours or theirs or {}).values()))
+    return " ".join(named) if likeness(stored, asked) >= _ALIKE else None

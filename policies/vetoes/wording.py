@@ -1,10 +1,10 @@
-"""Wording: the same sentence with one other word, which stands for something else."""
+"""Wording: the same sentence with another word in one place, or with words added that narrow it."""
 
 from policies.vetoes.facts import Facts
-from policies.vetoes.name import near
+from policies.vetoes.spelling import same_word
 
-_SPAN = 2
-_COMMON = 2
+_COMMON = {(1, 1): 2, (1, 2): 3, (2, 2): 3, (1, 3): 3, (2, 3): 4, (3, 3): 5, (0, 1): 4, (0, 2): 3, (0, 3): 3, (0, 4): 4}
+"""Words in the places that differ → words that must be common around them."""
 
 
 def differs(stored: Facts, asked: Facts) -> str | None:
@@ -19,9 +19,11 @@ def differs(stored: Facts, asked: Facts) -> str | None:
         end += 1
     left, right = slice(start, len(ours) - end), slice(start, len(theirs) - end)
     one, other = ours[left], theirs[right]
-    if start + end < _COMMON or not one or not other or len(one) > _SPAN or len(other) > _SPAN:
+    shape = (min(len(one), len(other)), max(len(one), len(other)))
+    if start + end < _COMMON.get(shape, size + 1):
         return None
-    senses, also = frozenset().union(*stored.senses[left]), frozenset().union(*asked.senses[right])
-    if not senses.isdisjoint(also) or near("".join(one), "".join(other)):
-        return None
+    if one and other:
+        senses, also = frozenset().union(*stored.senses[left]), frozenset().union(*asked.senses[right])
+        if not senses.isdisjoint(also) or same_word("".join(one), "".join(other)):
+            return None
     return f"{' '.join(one)} / {' '.join(other)}"

@@ -8,11 +8,10 @@ from policies.vetoes.lexicon import Lexicon
 from policies.vetoes.reading.tokens import Token
 
 _FIRST_YEAR, _LAST_YEAR = 1700, 2150
-_BEFORE_MONTH = frozenset({"in", "since", "until", "till", "by", "of", "last", "next", "this", "from", "to", "early",
-                           "late", "mid", "during", "before", "after", "for", "between", "and", "through", "on"})  # fmt: skip
+_BEFORE_MONTH = frozenset({"in", "since", "until", "till", "by", "of", "last", "next", "early", "late", "during", "before", "after"})  # fmt: skip
 _DIGITS = re.compile(r"\d+")
-_DOUBTFUL = frozenset({"may", "march", "sat", "sun", "mar", "mon", "wed", "dec", "second", "fri", "oct"})
-_MIDDAY = 720
+_DOUBTFUL = frozenset({"may", "march", "mar", "dec", "oct", "jan", "sep"})
+_NAMED = frozenset({"may", "march"})
 
 
 def date(row: Sequence[Token], at: int, lexicon: Lexicon) -> tuple[list[DatePart], int] | None:

@@ -131,7 +131,11 @@ class _Reading:
         number = amount(self.row, at, self.lexicon)
         if number:
             self._amount(at, number[0])
-            self.amount_end = self._pass(at, number[1])
+            self.amount_end = number[1]
+            self.words.update([token.text for token in self.row[at : number[1]]])
+            dimension, base, value, _ = number[0]
+            article = self.row[at].text in {"a", "an"} and value == 1
+            self.content.append(stem(self.row[number[1] - 1].text) if article else f"{base:g}{dimension}")
             return self.amount_end
         if token.kind == "ordinal":
             value = float(token.text[:-2])
