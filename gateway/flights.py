@@ -214,6 +214,10 @@ class Flights:
         flight.start(work)
         return passenger, True
 
+    def running(self, key: Hashable) -> bool:
+        """Whether a flight of this key can be joined."""
+        return key in self._flights
+
     def __len__(self) -> int:
         """How many flights can be joined."""
         return len(self._flights)

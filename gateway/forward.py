@@ -4,15 +4,17 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
-from gateway.asked import Asked
+from gateway.asked import Asked, Audit
 from gateway.errors import ApiError, StoreUnavailable, UpstreamError
 from gateway.flights import Flight, Landing, Passenger
+from gateway.guards import GuardDecision, Guards, subject_of
 from gateway.layers.entry import Entry, Sealer, answer_of, choices_of
 from gateway.layers.exact import ExactLayer
+from gateway.layers.row_writer import RowWriter
 from gateway.layers.salts import Salts
 from gateway.protocols.assemble import Assembler
 from gateway.protocols.shape import ProtocolError
@@ -23,6 +25,8 @@ from gateway.telemetry.metrics import Metrics
 from policies.controls import Controls
 from policies.decide import Discard, Store, WriteRules, admit
 from policies.keys import CacheKey
+from policies.questions import Place
+from policies.semantic import is_plain
 from policies.types import ChatResponse
 
 _TOO_MANY = 429
@@ -37,6 +41,8 @@ class Job:
         key: where the answer may be stored; None stores nothing.
         as_of: the tenant's purge sequence before the call.
         prefix_epoch: the tenant's, see PurgeIndex.
+        place: where the question may be compared by meaning; None stores no row.
+        audit: what the answer is to be compared with, or None.
     """
 
     asked: Asked
@@ -46,6 +52,16 @@ class Job:
     controls: Controls
     as_of: int
     prefix_epoch: int = 0
+    place: Place | None = None
+    audit: Audit | None = None
+
+
+class Audits(Protocol):
+    """Takes pairs of answers whose difference teaches the error budget."""
+
+    def compare(self, audit: Audit, fresh: ChatResponse) -> None:
+        """Queues a comparison; returns at once and never raises."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +69,17 @@ class Outside:
     """What the forwarder needs; built in wiring.
 
     Attributes:
+        rows: where answers are kept to be found by meaning; None where no route asks for that.
+        audits: None where nobody learns.
         cache_epoch: see EngineSettings.
     """
 
     providers: Mapping[str, Provider]
     exact: ExactLayer
     sealer: Sealer
+    guards: Guards
+    rows: RowWriter | None
+    audits: Audits | None
     secret: bytes
     cache: CacheSettings
     metrics: Metrics
@@ -77,10 +98,15 @@ class Forwarder:
 
     async def fly(self, flight: Flight, job: Job) -> None:
         """Makes the call, publishes what comes, stores the whole answer if it may, and lands the flight."""
+        begun = time.perf_counter()
         try:
             response, target = await self._call(flight, job)
+            took_s = time.perf_counter() - begun
             decision = self._admit(response, job, fallback=target is not job.route.primary)
-            flight.land(Landing(response, self._write(response, job, decision)))
+            decision, guarded = await self._guarded(response, job, decision)
+            flight.land(Landing(response, self._write(response, job, decision, guarded, took_s)))
+            if job.audit is not None and self._outside.audits is not None and target is job.route.primary:
+                self._outside.audits.compare(job.audit, response)
         except UpstreamError as error:
             flight.fail(error)
         except Exception as error:  # noqa: BLE001  (the edge of a task: recorded, and every passenger is told)
@@ -173,19 +199,53 @@ class Forwarder:
         rules = WriteRules(job.route.ttl_s, self._outside.cache.max_ttl_s)
         return admit(response, job.asked.request.body, job.controls, rules, fallback=fallback)
 
-    def _write(self, response: ChatResponse, job: Job, decision: Store | Discard) -> Store | Discard:
+    async def _guarded(
+        self, response: ChatResponse, job: Job, decision: Store | Discard
+    ) -> tuple[Store | Discard, GuardDecision | None]:
+        """The decision once the guards have judged the answer, which has left already but for its end."""
+        if isinstance(decision, Discard):
+            return decision, None
+        subject = subject_of(job.asked.request.body, response, scope=job.controls.scope.kind)
+        guarded = await self._outside.guards.judge_write(subject)
+        if not guarded.exact:
+            return Discard(guarded.reasons[0] if guarded.reasons else "guard"), guarded
+        cap_s = guarded.ttl_cap_s
+        return (decision if cap_s is None else Store(min(decision.ttl_s, cap_s))), guarded
+
+    def _write(
+        self,
+        response: ChatResponse,
+        job: Job,
+        decision: Store | Discard,
+        guarded: GuardDecision | None,
+        took_s: float,
+    ) -> Store | Discard:
         """Queues the write before the last byte goes out, so that this worker's next look-up finds it."""
         metrics = self._outside.metrics
         if isinstance(decision, Store) and job.key is not None:
-            sealed = self._outside.sealer.seal(self._entry(response, job, job.key, decision))
+            entry = self._entry(response, job, job.key, decision, took_s)
+            sealed = self._outside.sealer.seal(entry)
             if len(sealed) > self._outside.cache.max_entry_bytes:
                 decision = Discard("size")
             else:
+                self._keep_row(entry, response, job, guarded)
                 keep_s = decision.ttl_s + self._outside.cache.stale_s
                 return self._post(job, job.key, sealed, keep_s, decision)
         if isinstance(decision, Discard):
             metrics.write("exact", "refused", decision.reason)
         return decision
+
+    def _keep_row(self, entry: Entry, response: ChatResponse, job: Job, guarded: GuardDecision | None) -> None:
+        """Queues the answer to be found by meaning, where request, guards and form allow it."""
+        rows = self._outside.rows
+        if rows is None or job.place is None or guarded is None:
+            return
+        if not guarded.semantic:
+            self._outside.metrics.write("semantic", "refused", guarded.reasons[0] if guarded.reasons else "guard")
+        elif not is_plain(response):
+            self._outside.metrics.write("semantic", "refused", "not_plain")
+        else:
+            rows.add(entry, job.place, job.route.name)
 
     def _post(self, job: Job, key: CacheKey, sealed: bytes, keep_s: float, decision: Store) -> Store | Discard:
         metrics = self._outside.metrics
@@ -204,7 +264,7 @@ class Forwarder:
         reply.add_done_callback(count)
         return decision
 
-    def _entry(self, response: ChatResponse, job: Job, key: CacheKey, decision: Store) -> Entry:
+    def _entry(self, response: ChatResponse, job: Job, key: CacheKey, decision: Store, took_s: float) -> Entry:
         scope = job.controls.scope
         return Entry(
             key=key.digest,
@@ -219,6 +279,8 @@ class Forwarder:
             answer=answer_of(response),
             choices=choices_of(response),
             request_id=job.asked.request_id,
+            policy=self._outside.guards.policy_version,
+            took_s=took_s,
         )
 
 

@@ -10,51 +10,34 @@ from dataclasses import dataclass, replace
 
 from gateway.asked import Asked
 from gateway.errors import ApiError, DatabaseUnavailable, StoreUnavailable
-from gateway.flights import Flights, Passenger
-from gateway.forward import Forwarder, Job
+from gateway.exact_walk import ExactWalk
+from gateway.flights import Flights
+from gateway.forward import Forwarder
+from gateway.guards import Guards
 from gateway.invalidation.replica import Replicas, TenantReplica
-from gateway.layers.entry import EntryError, Sealer
+from gateway.layers.entry import Sealer
 from gateway.layers.exact import ExactLayer, Found
-from gateway.layers.opened import Opened, OpenedEntries
+from gateway.layers.opened import Opened
 from gateway.routes import Route, Routes
+from gateway.semantic_walk import SemanticWalk, Sought
 from gateway.settings import CacheSettings
 from gateway.telemetry.metrics import Metrics
+from gateway.walk import Flying, Served, Walk
 from policies.controls import NO_CONTROLS, Controls, partitioning_only
-from policies.decide import Bypass, Hit, Lookup, Miss, Stale, judge, route
+from policies.decide import Bypass, Hit, Lookup, Miss, Stale, route
 from policies.keys import CacheKey, KeySpace, Namespace, canonical_request
-from policies.types import ChatResponse, Principal, token_counts
+from policies.types import Principal
 
 _MAX_KEYS_A_BODY = 16
-_RESULTS = {Hit: "hit", Stale: "stale", Miss: "miss"}
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """A stored answer."""
-
-    principal: Principal
-    route: Route
-    key: CacheKey
-    decision: Hit | Stale
-    response: ChatResponse
-    source_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Flying:
-    """The model was asked; `passenger` must be left."""
-
-    principal: Principal
-    route: Route
-    key: CacheKey | None
-    decision: Bypass | Miss
-    passenger: Passenger
-    leads: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Rooms:
-    """What the walk passes through; built in wiring."""
+    """What the walk passes through; built in wiring.
+
+    Attributes:
+        semantic: None where no route compares meaning.
+    """
 
     replicas: Replicas
     exact: ExactLayer
@@ -62,6 +45,8 @@ class Rooms:
     routes: Routes
     flights: Flights
     forwarder: Forwarder
+    guards: Guards
+    semantic: SemanticWalk | None
     metrics: Metrics
     cache: CacheSettings
     now_s: Callable[[], float]
@@ -72,7 +57,7 @@ class Pipeline:
 
     def __init__(self, rooms: Rooms) -> None:
         self._rooms = rooms
-        self._opened = OpenedEntries(rooms.sealer)
+        self._exact = ExactWalk(rooms.exact, rooms.sealer, rooms.guards, rooms.metrics, rooms.now_s)
 
     async def authenticate(self, key_digest: bytes) -> Principal:
         """Who owns this key, as of now.
@@ -111,26 +96,62 @@ class Pipeline:
         begun = time.perf_counter()
         found = await self._look_up(replica, key)
         principal = self._principal(replica, asked.key_digest)
-        decision: Bypass | Hit | Stale | Miss
-        entry: Opened | None = None
+        walk = Walk(asked, replica, principal, target, controls, plan, key)
         if isinstance(plan, Bypass) or key is None:
-            decision = plan if isinstance(plan, Bypass) else Bypass("off")
-        else:
-            decision, entry = self._decide((replica, key, begun), plan, controls, found)
-        if isinstance(decision, Hit | Stale) and entry is not None and key is not None:
-            if isinstance(decision, Stale) and not controls.only_if_cached and not controls.no_write:
-                self._refresh_behind(asked, replica, target, key, controls)
-            return Served(principal, target, key, decision, entry.response, entry.response.id)
-        assert isinstance(decision, Bypass | Miss)  # noqa: S101  (narrowing: a hit has an entry)
-        if controls.only_if_cached:
+            return self._fly(walk, plan if isinstance(plan, Bypass) else Bypass("off"))
+        decision, entry = await self._exact.decide(walk, key, found, begun)
+        if entry is not None and not isinstance(decision, Miss):
+            return self._serve(walk, key, decision, entry)
+        assert isinstance(decision, Miss)  # noqa: S101  (narrowing: a hit has an entry)
+        return await self._by_meaning(walk, key, decision)
+
+    async def _by_meaning(self, walk: Walk, key: CacheKey, decision: Miss) -> Served | Flying:
+        """After an exact miss: an answer to the same question put otherwise, or the model's."""
+        semantic, plan = self._rooms.semantic, walk.plan
+        shared = walk.shared()
+        joins = shared is not None and self._rooms.flights.running(shared)
+        if semantic is None or joins or not isinstance(plan, Lookup):
+            return self._fly(walk, decision)
+        namespace = self._namespace(walk.replica.tenant_id, walk.target, walk.controls)
+        walk.place = await semantic.place(walk, namespace)
+        if walk.place is None or not plan.read or decision.reason == "observe":
+            return self._fly(walk, decision)
+        sought = await semantic.seek(walk, walk.place)
+        if sought.found is not None and not isinstance(sought.decision, Miss):
+            if plan.write and isinstance(sought.decision, Hit):
+                semantic.copy(walk, key, sought.found)
+            return self._serve(walk, key, sought.decision, sought.found.opened, sought)
+        walk.audit = sought.audit
+        telling = plan.serve or sought.decision.reason == "observe"
+        told = sought.decision if telling and decision.reason == "absent" else decision
+        assert isinstance(told, Miss)  # noqa: S101  (narrowing: a hit has a row)
+        return self._fly(walk, told)
+
+    def _serve(
+        self,
+        walk: Walk,
+        key: CacheKey,
+        decision: Hit | Stale,
+        opened: Opened,
+        sought: Sought | None = None,
+    ) -> Served:
+        if isinstance(decision, Stale) and not walk.controls.only_if_cached and not walk.controls.no_write:
+            self._refresh_behind(walk, key)
+        source = opened.entry.source if sought is None or sought.found is None else sought.found.key
+        layer = "exact" if sought is None else "semantic"
+        response = opened.response
+        return Served(walk.principal, walk.target, key, decision, response, response.id, layer, source.hex())
+
+    def _fly(self, walk: Walk, decision: Bypass | Miss) -> Flying:
+        rooms = self._rooms
+        if walk.controls.only_if_cached:
             raise _only_if_cached()
-        job = Job(asked, replica.tenant_id, target, key, controls, replica.purges.seq, replica.purges.prefix_epoch)
-        shared = None
-        if isinstance(plan, Lookup) and plan.serve and plan.read and plan.write and key is not None:
-            shared = (key.digest, replica.purges.seq)
-        passenger, leads = rooms.flights.join_or_lead(shared, lambda flight: rooms.forwarder.fly(flight, job))
+        job = walk.job()
+        passenger, leads = rooms.flights.join_or_lead(
+            walk.shared(), lambda flight: rooms.forwarder.fly(flight, job)
+        )
         rooms.metrics.flight("lead" if leads else "join")
-        return Flying(principal, target, key, decision, passenger, leads)
+        return Flying(walk.principal, walk.target, walk.key, decision, passenger, leads)
 
     async def _owner(self, key_digest: bytes) -> TenantReplica:
         try:
@@ -180,52 +201,10 @@ class Pipeline:
             raise self._cannot_judge() from None
         return found
 
-    def _decide(
-        self,
-        asked_at: tuple[TenantReplica, CacheKey, float],
-        plan: Lookup,
-        controls: Controls,
-        found: Found | None,
-    ) -> tuple[Hit | Stale | Miss, Opened | None]:
-        rooms = self._rooms
-        replica, key, begun = asked_at
-        if found is None:
-            return Miss("store_unavailable"), None
-        if not plan.read:
-            rooms.metrics.lookup("exact", "miss", "request", 0.0)
-            return Miss("request"), None
-        entry, decision = self._judged(replica, key, controls, found)
-        result = _RESULTS[type(decision)]
-        if not plan.serve:
-            result = f"would_{result}"
-            if not isinstance(decision, Miss):
-                rooms.metrics.would_save("exact", *token_counts(entry.response.usage if entry else None))
-                decision = Miss("observe")
-        rooms.metrics.lookup("exact", result, decision.reason, time.perf_counter() - begun)
-        return decision, entry
-
-    def _judged(
-        self, replica: TenantReplica, key: CacheKey, controls: Controls, found: Found
-    ) -> tuple[Opened | None, Hit | Stale | Miss]:
-        if found.value is None:
-            return None, Miss("absent")
-        try:
-            opened = self._opened.open(found.value, replica.tenant_id, key.digest)
-        except EntryError as error:
-            self._rooms.metrics.fault("exact", f"entry_{error.reason}")
-            self._rooms.exact.drop(replica.tenant_id, key.hex)
-            return None, Miss("corrupt")
-        purged = None
-        if not replica.purges.nothing_since(opened.entry.as_of):
-            purged = replica.purges.verdict(opened.entry.made(), opened.entry.as_of)
-        return opened, judge(opened.life, purged, controls, self._rooms.now_s())
-
-    def _refresh_behind(
-        self, asked: Asked, replica: TenantReplica, target: Route, key: CacheKey, controls: Controls
-    ) -> None:
+    def _refresh_behind(self, walk: Walk, key: CacheKey) -> None:
         """Asks the model for a fresh answer without making the client wait; one refresh per key at a time."""
-        job = Job(asked, replica.tenant_id, target, key, controls, replica.purges.seq, replica.purges.prefix_epoch)
-        shared = ("refresh", key.digest, replica.purges.seq)
+        job = walk.job()
+        shared = ("refresh", key.digest, walk.replica.purges.seq)
         passenger, leads = self._rooms.flights.join_or_lead(shared, lambda f: self._rooms.forwarder.fly(f, job))
         if leads:
             self._rooms.metrics.flight("refresh")
@@ -240,6 +219,10 @@ class Pipeline:
             return replace(controls, no_read=False, max_age_s=controls.max_age_s or None)
         return controls
 
+    def _namespace(self, tenant_id: str, target: Route, controls: Controls) -> Namespace:
+        whose = (controls.scope, controls.partition, target.versions, controls.versions)
+        return Namespace(tenant_id, "chat", target.primary.effective_model, *whose)
+
     def _key(self, tenant_id: str, target: Route, asked: Asked, controls: Controls) -> CacheKey:
         model = target.primary.effective_model
         plain = controls is NO_CONTROLS  # a client's own words are not remembered: they could be many and long
@@ -247,8 +230,7 @@ class Pipeline:
         known = asked.keys.get(named) if plain else None
         if known is not None:
             return known
-        whose = (controls.scope, controls.partition, target.versions, controls.versions)
-        space = KeySpace(Namespace(tenant_id, "chat", model, *whose))
+        space = KeySpace(self._namespace(tenant_id, target, controls))
         if controls.caller_key is not None:
             return space.of_caller(controls.caller_key)
         key = space.of_request(canonical_request(asked.request.body, self._rooms.cache.ignored_fields))

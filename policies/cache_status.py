@@ -36,6 +36,8 @@ def of_forward(decision: Bypass | Miss) -> CacheStatus:
         return CacheStatus("REFRESH", f"{CACHE_NAME}; fwd=request")
     if decision.reason == "absent":
         return CacheStatus("MISS", f"{CACHE_NAME}; fwd=uri-miss")
+    if decision.reason.startswith("semantic_"):  # told only where the exact layer had nothing
+        return CacheStatus("MISS", f"{CACHE_NAME}; fwd=uri-miss; detail={decision.reason}")
     fwd = "stale" if decision.reason in _STALE_MISSES else "miss"
     return CacheStatus("MISS", f"{CACHE_NAME}; fwd={fwd}; detail={decision.reason}")
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from policies.budget import Decision, Explore, Refuse, Serve
 from policies.nomination import Candidate
 from policies.types import ChatResponse, Json
 
@@ -12,7 +13,7 @@ SAME_QUESTION = 0.9995
 
 _UNAVAILABLE = ("timeout", "down", "status", "garbled", "rows")
 _UNFIT = ("gone", "foreign", "corrupt", "quarantined", "expired", "purged", "soft_purged", "max_age", "min_fresh")
-_UNWANTED = ("none", "unsure", "unjudged", "audit", "suspended", "guard", "clock")
+_UNWANTED = ("none", "unsure", "unjudged", "learn", "audit", "suspended", "observe", "loading", "guard", "clock")
 OTHER_VETO = "semantic_veto_other"
 MISSES: frozenset[str] = frozenset(
     {*(f"semantic_{reason}" for reason in (*_UNAVAILABLE, *_UNFIT, *_UNWANTED)), OTHER_VETO}
@@ -22,35 +23,30 @@ MISSES: frozenset[str] = frozenset(
 _PLAIN_FIELDS = frozenset({"role", "content", "reasoning_content", "reasoning"})
 
 
-class Serve(msgspec.Struct, frozen=True):
-    """The budget lets the candidate answer."""
-
-
-class Explore(msgspec.Struct, frozen=True):
-    """The candidate might answer; the model is asked all the same, so that the two answers can be compared."""
-
-    reason: str = "semantic_audit"
-
-
-class Refuse(msgspec.Struct, frozen=True):
-    """The candidate may not answer; the reason is one of MISSES."""
-
-    reason: str
-
-
-BudgetDecision = Serve | Explore | Refuse
+_OF_BUDGET = {
+    "learn": "semantic_learn",
+    "audit": "semantic_audit",
+    "suspended": "semantic_suspended",
+    "observe": "semantic_observe",
+    "hopeless": "semantic_unsure",
+    "loading": "semantic_loading",
+}
 
 
 class Threshold(msgspec.Struct, frozen=True):
-    """The budget of one who has learnt nothing: serves from a fixed probability on."""
+    """The budget of one who learns nothing: serves from a fixed probability on."""
 
     min_probability: float
 
-    def decide(self, candidate: Candidate) -> BudgetDecision:
+    def decide(self, candidate: Candidate) -> Decision:
         """Whether the candidate may answer."""
-        if candidate.probability is None:
-            return Refuse("semantic_unjudged")
-        return Serve() if candidate.probability >= self.min_probability else Refuse("semantic_unsure")
+        chance = candidate.probability or 0.0
+        return Serve(chance, 0.0) if chance >= self.min_probability else Refuse(chance, 1.0, "hopeless")
+
+
+def reason_of(decision: Explore | Refuse) -> str:
+    """What is told of a budget that did not serve; one of MISSES."""
+    return _OF_BUDGET[decision.reason]
 
 
 def eligible(candidates: Iterable[Candidate]) -> list[Candidate]:

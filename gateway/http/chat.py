@@ -11,12 +11,13 @@ from gateway.http.edge import Trace, bearer_digest, new_id
 from gateway.http.parsed import Parsed, ParsedBodies
 from gateway.http.relay import CLIENT_GONE, Relay, stopping
 from gateway.http.reply import cors, first_headers, id_headers
-from gateway.pipeline import Pipeline, Served
+from gateway.pipeline import Pipeline
 from gateway.protocols.dialect import Dialect
 from gateway.protocols.openai_chat import error_body
 from gateway.settings import LimitSettings
 from gateway.telemetry.logs import RequestLog
 from gateway.telemetry.metrics import Metrics
+from gateway.walk import Served
 from policies.controls import ControlError, read_controls
 from policies.strict_json import StrictJsonError, loads
 from policies.types import Json, cached_tokens, token_counts

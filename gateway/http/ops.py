@@ -1,6 +1,6 @@
 """Health, readiness and metrics; they need no key and tell nothing of any tenant."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import orjson
 
@@ -43,15 +43,15 @@ class Readiness:
 
 
 class MetricsPage:
-    """The gateway's metrics over all workers, then those of the embedded engine when it answers."""
+    """The gateway's metrics over all workers, then those of the embedded services that answer."""
 
-    def __init__(self, metrics: Metrics, engine: Exposition | None) -> None:
+    def __init__(self, metrics: Metrics, services: Sequence[Exposition]) -> None:
         self._metrics = metrics
-        self._engine = engine
+        self._services = services
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers in Prometheus' text format."""
         body = self._metrics.exposition()
-        if self._engine is not None:
-            body += await self._engine()
+        for service in self._services:
+            body += await service()
         await send_whole(send, 200, [(b"content-type", CONTENT_TYPE.encode())], body)

@@ -8,9 +8,9 @@ from gateway.errors import ApiError, UpstreamError
 from gateway.http.asgi import ClientGone, Headers, Receive, Send, send_whole, until_gone
 from gateway.http.edge import Trace, new_id
 from gateway.http.reply import flying_headers, hit_headers
-from gateway.pipeline import Flying, Served
 from gateway.protocols.dialect import Dialect, Events
 from gateway.protocols.openai_chat import error_body
+from gateway.walk import Flying, Served
 from policies.cache_status import of_forward
 from policies.types import ChatRequest
 
@@ -45,7 +45,7 @@ class Relay:
     async def stored(self, served: Served) -> None:
         """Replays a stored answer: fresh id and time, usage as stored, one write."""
         trace = self.trace
-        trace.status, trace.source = 200, "exact"
+        trace.status, trace.source = 200, served.layer
         trace.cache = "HIT" if served.decision.ttl_s > 0 else "STALE"
         trace.usage = served.response.usage
         self.headers.extend(hit_headers(served, self.vendors))

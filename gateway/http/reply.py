@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from gateway.http.asgi import JSON, Headers, header_value
-from gateway.pipeline import Flying, Served
+from gateway.walk import Flying, Served
 from policies.cache_status import CacheStatus, of_forward, of_hit, with_outcome
 from policies.decide import Store
 
@@ -16,7 +16,7 @@ _OUTWARD_STREAM = (b"cache-control", b"no-cache")
 
 EXPOSED = (
     "Cache-Status, Age, X-Request-Id, Request-Id, X-Lamina-Cache, X-Lamina-Cache-Id, X-Lamina-Cache-Reason, "
-    "X-Lamina-Cache-Source-Id, X-Lamina-Model, X-Lamina-Prefix-Miss, Retry-After"
+    "X-Lamina-Cache-Source-Id, X-Lamina-Cache-Source-Key, X-Lamina-Model, X-Lamina-Prefix-Miss, Retry-After"
 )
 _CORS: Headers = [
     (b"access-control-allow-origin", b"*"),
@@ -52,7 +52,7 @@ def cors(origin: bytes | None) -> Headers:
 
 def hit_headers(served: Served, vendors: Sequence[str]) -> Headers:
     """What is told of a stored answer."""
-    status = of_hit(served.decision, "exact")
+    status = of_hit(served.decision, served.layer)
     headers = [
         (b"cache-status", status.value.encode()),
         (b"age", b"%d" % int(served.decision.age_s)),
@@ -60,6 +60,8 @@ def hit_headers(served: Served, vendors: Sequence[str]) -> Headers:
         (b"x-lamina-cache-id", served.key.hex.encode()),
         (b"x-lamina-cache-source-id", header_value(served.source_id)),
     ]
+    if served.source_key_hex:
+        headers.append((b"x-lamina-cache-source-key", served.source_key_hex.encode()))
     headers.extend(_mirrors(status, vendors))
     return headers
 

@@ -1,11 +1,12 @@
 """The exact layer: whole answers in Redis; one round trip brings the tenant's sequences and the entry."""
 
 import asyncio
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
 from gateway.errors import StoreUnavailable
+from gateway.layers.parts import Parts
 from gateway.redis_link import RedisLink
 
 _KEYS_WITH_SEQUENCES = 3
@@ -49,6 +50,11 @@ class ExactLayer:
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> Self:
+        """The layer over the set's Redis."""
+        return cls(parts.redis)
 
     async def look_up(self, tenant_id: str, digest_hex: str | None) -> Found:
         """The tenant's sequences and, when a key is given, its entry.

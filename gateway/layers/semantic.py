@@ -5,6 +5,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import msgspec
 
@@ -13,6 +14,7 @@ from gateway.db.records import SemanticRow
 from gateway.errors import DatabaseUnavailable, SemanticUnavailable
 from gateway.layers.entry import EntryError, Sealer
 from gateway.layers.opened import Opened, OpenedEntries
+from gateway.layers.parts import Parts
 from gateway.semantic_link import SemanticLink
 from gateway.settings import SemanticSettings
 from policies.breaker import Breaker
@@ -48,6 +50,17 @@ class SemanticLayer:
     """
 
     name = "semantic"
+
+    @classmethod
+    def from_parts(cls, parts: Parts) -> Self | None:
+        """The layer over the set's rows and service; None where there is no service."""
+        if parts.semantic is None:
+            return None
+
+        def on_fault(reason: str) -> None:
+            parts.metrics.fault("semantic", reason)
+
+        return cls(parts.semantic, parts.rows, parts.sealer, parts.settings.semantic, on_fault)
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from gateway import forward, pipeline
+from gateway import exact_walk, forward, pipeline
 from gateway.http.reply import _VENDOR_WORDS, EXPOSED
 from policies import control_headers, controls, decide, gate
 from policies.cache_status import Word
@@ -112,7 +112,8 @@ def test_every_word_is_documented() -> None:
 def test_every_reason_to_ask_the_model_is_documented() -> None:
     (table,) = tables(section("Why the model was asked"))
     live = {reason for _, reason in decide._LIVE_FIELDS}
-    assert first_column(table) == given_to(decide, "Bypass", "Miss") | given_to(pipeline, "Bypass", "Miss") | live
+    given = [given_to(module, "Bypass", "Miss") for module in (decide, pipeline, exact_walk)]
+    assert first_column(table) == set().union(*given) | live | {"semantic_…"}
 
 
 def test_every_reason_to_be_stale_is_documented() -> None:
@@ -124,7 +125,7 @@ def test_every_reason_not_to_store_is_documented() -> None:
     (table,) = tables(section("Why an answer was not stored"))
     passed_on = {"length", "content_filter"}
     assert passed_on <= texts(ast.parse(inspect.getsource(gate)))
-    reasons = given_to(decide, "Discard") | given_to(forward, "Discard") | returned_by(gate)
+    reasons = given_to(decide, "Discard") | given_to(forward, "Discard") | returned_by(gate) | {"guard"}
     assert first_column(table) == reasons | passed_on
 
 

@@ -11,30 +11,33 @@ from dataclasses import dataclass
 
 import structlog
 
-from gateway.db import Database, PurgeRepository, TenantRepository
-from gateway.errors import DatabaseUnavailable, StoreUnavailable, UpstreamError
+from gateway.db import Database, PurgeRepository, SemanticRows, TenantRepository
+from gateway.errors import DatabaseUnavailable, StoreUnavailable
 from gateway.flights import Flights
 from gateway.forward import Forwarder, Outside
+from gateway.guards import Guards, open_guards
 from gateway.home import with_home_services
 from gateway.http.asgi import Endpoint
 from gateway.http.chat import ChatSurface
 from gateway.http.models import Models
-from gateway.http.ops import Health, MetricsPage, Readiness
+from gateway.http.ops import Health
 from gateway.http.router import Router
 from gateway.invalidation.replica import Replicas
 from gateway.layers.entry import Sealer
-from gateway.layers.exact import ExactLayer, auth_key, purge_key
+from gateway.layers.exact import auth_key, purge_key
+from gateway.layers.parts import Parts
 from gateway.pipeline import Pipeline, Rooms
 from gateway.protocols import DIALECTS
 from gateway.protocols.dialect import Dialect
 from gateway.providers import open_provider
 from gateway.providers.guarded import GuardedProvider
-from gateway.providers.scrape import scrape
 from gateway.redis_link import RedisLink, RedisTarget
 from gateway.routes import ENGINE, Routes
 from gateway.settings import ProviderSettings, Settings
 from gateway.telemetry.logs import LinesOfATurn, RequestLog, make_logger
 from gateway.telemetry.metrics import Metrics
+from gateway.wiring.meaning import Meaning, open_layers, open_meaning, semantic_link
+from gateway.wiring.pages import metrics_page, readiness
 
 _POLL_S = 1.0
 
@@ -49,6 +52,8 @@ class Gateway:
     database: Database
     replicas: Replicas
     forwarder: Forwarder
+    guards: Guards
+    meaning: Meaning | None
     providers: dict[str, GuardedProvider]
     metrics: Metrics
     log: structlog.typing.FilteringBoundLogger
@@ -61,6 +66,9 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self.background, return_exceptions=True)
         await self.forwarder.close()
+        if self.meaning is not None:
+            await self.meaning.close()
+        self.guards.close()
         for provider in self.providers.values():
             await provider.close()
         await self.link.close()
@@ -86,13 +94,31 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     secret = _secret(settings.secret).encode() or os.urandom(32)
     routes = Routes(settings)
     providers = _providers(settings)
-    exact, sealer = ExactLayer(link), Sealer(secret)
+    guards = open_guards(settings.guards, metrics)
+    sealer = Sealer(secret)
+    parts = Parts(settings, link, semantic_link(settings, metrics), SemanticRows(database), sealer, metrics)
+    layers = open_layers(parts)
+    meaning = open_meaning(parts, layers, guards, now_s)
     outside = Outside(
-        providers, exact, sealer, secret, settings.cache, metrics, log, now_s, settings.engine.cache_epoch
+        providers,
+        layers.exact,
+        sealer,
+        guards,
+        None if meaning is None else meaning.writer,
+        None,
+        secret,
+        settings.cache,
+        metrics,
+        log,
+        now_s,
+        settings.engine.cache_epoch,
     )
     forwarder = Forwarder(outside)
     flights = Flights(metrics.flying)
-    rooms = Rooms(replicas, exact, sealer, routes, flights, forwarder, metrics, settings.cache, now_s)
+    walk = None if meaning is None else meaning.walk
+    rooms = Rooms(
+        replicas, layers.exact, sealer, routes, flights, forwarder, guards, walk, metrics, settings.cache, now_s
+    )
     pipeline = Pipeline(rooms)
     models = Models(pipeline, routes, int(now_s()))
     requests = RequestLog(settings.log_level, os.getpid(), lines)
@@ -107,13 +133,27 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         "/v1/models": ("GET", models),
         "/v1/models/": ("GET", models),
         "/healthz": ("GET", Health()),
-        "/readyz": ("GET", _readiness(settings, link, replicas)),
-        "/metrics": ("GET", _metrics_page(settings, metrics)),
+        "/readyz": ("GET", readiness(settings, link, replicas, None if meaning is None else meaning.link)),
+        "/metrics": ("GET", metrics_page(settings, metrics)),
     }
     router = Router(endpoints, metrics, log)
     background.add(asyncio.create_task(_poll(replicas, metrics, log), name="poll-database"))
+    if meaning is not None:
+        background.add(asyncio.create_task(meaning.sweep(), name="sweep-rows"))
     return Gateway(
-        router, settings, link, database, replicas, forwarder, providers, metrics, log, background, lines
+        router,
+        settings,
+        link,
+        database,
+        replicas,
+        forwarder,
+        guards,
+        meaning,
+        providers,
+        metrics,
+        log,
+        background,
+        lines,
     )
 
 
@@ -180,49 +220,6 @@ def _engine_base(url: str) -> str:
     if url.startswith("unix:") or url.rstrip("/").endswith("/v1"):
         return url
     return url.rstrip("/") + "/v1"
-
-
-def _readiness(settings: Settings, link: RedisLink, replicas: Replicas) -> Readiness:
-    async def redis() -> bool:
-        try:
-            await link.call("PING")
-        except StoreUnavailable:
-            return False
-        return True
-
-    async def database() -> bool:
-        try:
-            await replicas.poll()
-        except DatabaseUnavailable:
-            return False
-        return True
-
-    async def engine() -> bool:
-        try:
-            await scrape(settings.engine_url or "", "/health")
-        except UpstreamError:
-            return False
-        return True
-
-    checks = {"redis": redis, "database": database}
-    if settings.engine_url is not None:
-        checks["engine"] = engine
-    return Readiness(checks, one_of=frozenset({"redis", "database"}))
-
-
-def _metrics_page(settings: Settings, metrics: Metrics) -> MetricsPage:
-    url = settings.engine_url
-    if url is None:
-        return MetricsPage(metrics, None)
-
-    async def engine() -> bytes:
-        try:
-            return await scrape(url, "/metrics")
-        except UpstreamError:
-            metrics.fault("engine", "metrics")
-            return b""
-
-    return MetricsPage(metrics, engine)
 
 
 def _secret(value: object) -> str:

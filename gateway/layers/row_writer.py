@@ -1,0 +1,147 @@
+"""Writes semantic rows behind the answers: bounded, several in one transaction, never on the path of a request."""
+
+import asyncio
+import contextlib
+import hashlib
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from gateway.db import NewRow, SemanticRows
+from gateway.errors import DatabaseUnavailable
+from gateway.layers.entry import Entry, Sealer
+from gateway.layers.semantic import about, encoded
+from gateway.telemetry.metrics import Metrics
+from policies.questions import Place
+
+_BATCH = 32
+_CLOSING_S = 2.0
+
+
+class Recorded(Protocol):
+    """Told the number of the last change that this worker made."""
+
+    written: int
+
+
+class RowWriter:
+    """One queue and one task per worker; what does not fit, or meets a database that is away, is lost and counted.
+
+    A lost row costs a later hit, never an answer.
+
+    Args:
+        rows: the repository.
+        sealer: of entries.
+        layer: told what was written, so that its look-ups see it.
+        max_waiting: most rows in the queue.
+    """
+
+    def __init__(
+        self, rows: SemanticRows, sealer: Sealer, layer: Recorded, metrics: Metrics, max_waiting: int
+    ) -> None:
+        self._rows = rows
+        self._sealer = sealer
+        self._layer = layer
+        self._metrics = metrics
+        self._max_waiting = max_waiting
+        self._waiting: deque[tuple[Entry, Place, str]] = deque()
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, entry: Entry, place: Place, route: str) -> None:
+        """Queues the answer to the question at this place; returns at once.
+
+        Args:
+            entry: as stored in the exact layer.
+            place: where the question belongs.
+            route: the route's name.
+        """
+        if len(self._waiting) >= self._max_waiting:
+            self._metrics.write("semantic", "lost", "queue_full")
+            return
+        self._waiting.append((entry, place, route))
+        self._idle.clear()
+        self._more.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._work(), name="semantic-rows")
+
+    async def drained(self) -> None:
+        """Returns when nothing waits."""
+        await self._idle.wait()
+
+    async def close(self) -> None:
+        """Writes what waits, for a short time, then stops."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSING_S):
+                await self.drained()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while True:
+            await self._more.wait()
+            batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
+            await self._put(batch)
+            if not self._waiting:
+                self._more.clear()
+                self._idle.set()
+
+    def _row(self, entry: Entry, place: Place, route: str) -> NewRow:
+        question = encoded(place.question)
+        sealed = self._sealer.seal(replace(entry, about=about(place.family, place.partition, question)))
+        return NewRow(
+            tenant_id=entry.tenant_id,
+            family=place.family,
+            partition=place.partition,
+            asked=hashlib.sha256(place.question.text.encode()).digest(),
+            question=question,
+            key=entry.key,
+            route=route,
+            sealed=sealed,
+            as_of=entry.as_of,
+            created_at=entry.created_s,
+            expires_at=entry.created_s + entry.ttl_s,
+        )
+
+    async def _put(self, batch: list[tuple[Entry, Place, str]]) -> None:
+        result, reason = "stored", "ok"
+        try:
+            last = await self._rows.put([self._row(*waiting) for waiting in batch])
+            self._layer.written = max(self._layer.written, last)
+        except DatabaseUnavailable:
+            result, reason = "lost", "db_unavailable"
+        except Exception as error:  # noqa: BLE001  (recorded; without this task no row would ever be written again)
+            self._metrics.fault("semantic_rows", type(error).__name__)
+            result, reason = "lost", "fault"
+        for _ in batch:
+            self._metrics.write("semantic", result, reason)
+
+
+async def sweep_for_ever(
+    rows: SemanticRows, now_s: Callable[[], float], quota: int, every_s: float, on_fault: Callable[[str], None]
+) -> None:
+    """Removes rows that can serve no more, again and again; harmless when every worker of a set does so."""
+    pause_s = every_s
+    while True:
+        await asyncio.sleep(pause_s)
+        pause_s = every_s
+        try:
+            swept = await rows.sweep(now_s(), quota, _SWEPT_AT_ONCE)
+            if swept == _SWEPT_AT_ONCE:
+                pause_s = 0.0
+            elif swept:
+                await rows.forget_deletions(_KEEP_DELETIONS)
+        except DatabaseUnavailable:
+            on_fault("sweep")
+        except Exception as error:  # noqa: BLE001  (recorded; else rows would pile up for ever)
+            on_fault(f"sweep_{type(error).__name__}")
+
+
+_SWEPT_AT_ONCE = 500
+_KEEP_DELETIONS = 100_000
+"""So many changes may a service be behind before it must read all rows anew."""

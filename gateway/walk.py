@@ -1,0 +1,89 @@
+"""The nouns of the walk: what is known of one request on its way, and the two ways it ends."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from gateway.asked import Asked, Audit
+from gateway.flights import Passenger
+from gateway.forward import Job
+from gateway.invalidation.replica import TenantReplica
+from gateway.routes import Route
+from policies.controls import Controls
+from policies.decide import Bypass, Hit, Lookup, Miss, Stale
+from policies.keys import CacheKey
+from policies.questions import Place
+from policies.types import ChatResponse, Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A stored answer.
+
+    Attributes:
+        layer: name of the layer that had it.
+        source_key_hex: key of the semantic row that it comes from, perhaps by way of a copy; else empty.
+    """
+
+    principal: Principal
+    route: Route
+    key: CacheKey
+    decision: Hit | Stale
+    response: ChatResponse
+    source_id: str
+    layer: str = "exact"
+    source_key_hex: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Flying:
+    """The model was asked; `passenger` must be left."""
+
+    principal: Principal
+    route: Route
+    key: CacheKey | None
+    decision: Bypass | Miss
+    passenger: Passenger
+    leads: bool
+
+
+@dataclass(slots=True)
+class Walk:
+    """One request on the walk: what is known so far.
+
+    Attributes:
+        key: None when nothing may be stored or found.
+        place: where the question may be compared by meaning; None where it may not.
+        audit: what the model's answer is to be compared with.
+    """
+
+    asked: Asked
+    replica: TenantReplica
+    principal: Principal
+    target: Route
+    controls: Controls
+    plan: Bypass | Lookup
+    key: CacheKey | None
+    place: Place | None = None
+    audit: Audit | None = None
+
+    def job(self) -> Job:
+        """The model call of this request, as of now."""
+        purges = self.replica.purges
+        return Job(
+            self.asked,
+            self.replica.tenant_id,
+            self.target,
+            self.key,
+            self.controls,
+            purges.seq,
+            purges.prefix_epoch,
+            self.place,
+            self.audit,
+        )
+
+    def shared(self) -> Hashable | None:
+        """Under what others may join this request's model call; None when nobody may."""
+        plan = self.plan
+        if isinstance(plan, Lookup) and plan.serve and plan.read and plan.write and self.key is not None:
+            return (self.key.digest, self.replica.purges.seq)
+        return None
