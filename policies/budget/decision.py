@@ -45,7 +45,8 @@ class Rules(msgspec.Struct, frozen=True):
         """The share of would-be hits to audit now: more while there are few, and where they cost no hit."""
         if not self.serving or self.caution == "suspended":
             return max(self.audit_share, _UNSERVED_SHARE) if self.audit_share > 0 else 0.0
-        often = min(_MOST_OFTEN, max(1.0, _ENOUGH_AUDITS / (self.audits + 1.0)))
+        few = max(1.0, _ENOUGH_AUDITS / (self.audits + 1.0))
+        often = _MOST_OFTEN if self.caution == "tightened" else min(_MOST_OFTEN, few)
         return min(1.0, self.audit_share * often)
 
 

@@ -17,8 +17,10 @@ import msgspec
 from policies.budget.decision import Caution
 from policies.intervals import ONE_SIDED_95, TWO_SIDED_95, Interval, trials_for, wilson
 
-MOST_AUDITS = 2_000
-_TIMES_ENOUGH = 3.0
+MOST_AUDITS = 4_000
+RECENT_AUDITS = 200
+_TIMES_ENOUGH = 8.0
+_WRONGS_THAT_TELL = 6
 _CLEARLY = 0.8
 _FAR = 3.0
 _LEAST_SHARE = 1e-4
@@ -30,6 +32,7 @@ class Figures(msgspec.Struct, frozen=True):
     Attributes:
         audits: how many, as an effective number where they were not drawn alike.
         wrong: how many of them were wrong.
+        recent_wrong, recent_share: wrong ones among the newest RECENT_AUDITS, and their share.
         asked: requests that came to the layer.
         would: how many of these were, or would have been, answered by it.
         share_of_hits: wrong answers in hits, 0 to 1; `of_hits` is its 95 % interval.
@@ -39,6 +42,8 @@ class Figures(msgspec.Struct, frozen=True):
 
     audits: float
     wrong: int
+    recent_wrong: int
+    recent_share: float
     asked: float
     would: float
     share_of_hits: float
@@ -87,6 +92,7 @@ class Window:
     def figures(self) -> Figures:
         """The figures; sums over the window, so not for every request."""
         weights = [weight for weight, _, _ in self._audits]
+        recent = list(self._audits)[-RECENT_AUDITS:]
         total = sum(weights)
         wrongs = [weight for weight, right, _ in self._audits if not right]
         share = sum(wrongs) / total if total else 0.0
@@ -96,6 +102,8 @@ class Window:
         return Figures(
             audits,
             len(wrongs),
+            len(recent) - sum(right for _, right, _ in recent),
+            sum(weight for weight, right, _ in recent if not right) / max(1e-9, sum(one[0] for one in recent)),
             self.asked,
             self.would,
             share,
@@ -142,6 +150,8 @@ def _suspended(figures: Figures, delta: float) -> Step | None:
 
 def _over(figures: Figures, delta: float) -> bool:
     if figures.of_all_low > delta:
+        return True
+    if figures.recent_wrong >= _WRONGS_THAT_TELL and figures.recent_share * figures.hit_share > delta:
         return True
     return figures.of_all_high > delta and figures.audits >= _TIMES_ENOUGH * enough(figures, delta)
 

@@ -8,7 +8,6 @@ Source: vCache (arXiv 2502.03771) for curves per entry; incremental EM (Neal and
 """
 
 import math
-from collections import deque
 from collections.abc import Sequence
 
 import msgspec
@@ -28,10 +27,15 @@ from policies.budget.curves import (
 
 MARKS_AN_ENTRY = 32
 MOST_ENTRIES = 2_000
+_SPARE_MARKS = 16
 _SHIPPED_ENTRIES = 12.0
 _BARELY_BELIEVED = 1e-3
 _FULL = 0.98
-_STEP = 1 / 256
+_STEP, _COARSE_STEP = 1 / 256, 1 / 16
+_REFUTED = 1e-8
+
+Likes = dict[int, Weights]
+"""Per expert, how likely each node makes an entry's labels; the largest is 1."""
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
@@ -51,13 +55,22 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Entry:
-    """One row's newest MARKS_AN_ENTRY labels; `likes` is per expert how likely each node makes them."""
+    """One row's labels: the newest MARKS_AN_ENTRY and some before; `likes` is what they say."""
 
-    __slots__ = ("likes", "marks")
+    __slots__ = ("as_of_s", "likes", "marks")
 
     def __init__(self) -> None:
-        self.marks: deque[Mark] = deque(maxlen=MARKS_AN_ENTRY)
-        self.likes: list[Weights] | None = None
+        self.marks: list[Mark] = []
+        self.likes: Likes | None = None
+        self.as_of_s = -math.inf
+
+    def add(self, mark: Mark, likes: Likes) -> None:
+        """Takes in a label; the oldest go several at a time, since `likes` is then made anew."""
+        self.marks.append(mark)
+        self.likes = likes
+        if len(self.marks) > MARKS_AN_ENTRY + _SPARE_MARKS:
+            del self.marks[:-MARKS_AN_ENTRY]
+            self.likes = None
 
 
 class Pool:
@@ -72,7 +85,17 @@ class Pool:
         labels: how many labels it has learnt from, faded.
     """
 
-    __slots__ = ("_at_s", "_entries", "_evidence", "_half_life_s", "_minds", "_seen", "_shipped", "labels")
+    __slots__ = (
+        "_alive",
+        "_at_s",
+        "_entries",
+        "_evidence",
+        "_half_life_s",
+        "_minds",
+        "_seen",
+        "_shipped",
+        "labels",
+    )
 
     def __init__(self, half_life_s: float) -> None:
         self._half_life_s = half_life_s
@@ -81,6 +104,7 @@ class Pool:
         self._shipped = [shipped(expert) for expert in EXPERTS]
         self._seen = [[0.0] * len(weights) for weights in self._shipped]
         self._evidence = [0.0] * len(EXPERTS)
+        self._alive: tuple[int, ...] = tuple(range(len(EXPERTS)))
         self.labels = 0.0
         self._minds: list[tuple[int, Expert, float, Weights]] = []
         self._make_up_minds()
@@ -115,8 +139,6 @@ class Pool:
         self._evidence = [kept * one for one in self._evidence]
         self._seen = [[kept * one for one in seen] for seen in self._seen]
         self._make_up_minds()
-        for entry in self._entries.values():
-            entry.likes = None
 
     def learn(self, mark: Mark) -> None:
         """Takes in a label, in any order of time."""
@@ -127,20 +149,18 @@ class Pool:
         self.labels += kept
         score = max(-MOST_SCORE, min(MOST_SCORE, mark.score))
         entry, before = self._entry(mark.row)
-        priors = self._priors()
-        after: list[Weights] = []
-        for number, expert in enumerate(EXPERTS):
+        after: Likes = {}
+        for number in self._alive:
+            expert, prior = EXPERTS[number], self._prior(number)
             said = likelihoods(expert, score, mark.right)
-            old = product(priors[number], before[number]) if before else priors[number]
+            old = product(prior, before[number]) if before else prior
             self._evidence[number] += kept * math.log(mean(old, said))
             new = product(before[number], _faded(said, kept)) if before else _faded(said, kept)
             top = max(new)
-            after.append([one / top for one in new])
-            self._respond(number, old if before else None, product(priors[number], after[-1]))
+            after[number] = [one / top for one in new]
+            self._respond(number, old if before else None, product(prior, after[number]))
         if entry is not None:
-            crowded = len(entry.marks) == MARKS_AN_ENTRY
-            entry.marks.append(mark)
-            entry.likes = None if crowded else after
+            entry.add(mark, after)
         self._make_up_minds()
 
     def _respond(self, number: int, old: Weights | None, new: Weights) -> None:
@@ -151,7 +171,7 @@ class Pool:
             moved = [after - before for after, before in zip(moved, normalised(old), strict=True)]
         self._seen[number] = [max(0.0, one + more) for one, more in zip(seen, moved, strict=True)]
 
-    def _entry(self, row: int | None) -> tuple[Entry | None, list[Weights] | None]:
+    def _entry(self, row: int | None) -> tuple[Entry | None, Likes | None]:
         if row is None:
             return None, None
         entry = self._entries.pop(row, None)
@@ -162,9 +182,10 @@ class Pool:
             del self._entries[next(iter(self._entries))]
         return entry, (self._likes(entry) if entry.marks else None)
 
-    def _likes(self, entry: Entry) -> list[Weights]:
-        if entry.likes is None:
-            entry.likes = [self._likes_of(expert, entry.marks) for expert in EXPERTS]
+    def _likes(self, entry: Entry) -> Likes:
+        if entry.likes is None or self._at_s - entry.as_of_s > self._half_life_s * _COARSE_STEP:
+            entry.likes = {number: self._likes_of(EXPERTS[number], entry.marks) for number in self._alive}
+            entry.as_of_s = self._at_s
         return entry.likes
 
     def _likes_of(self, expert: Expert, marks: Sequence[Mark]) -> Weights:
@@ -180,21 +201,23 @@ class Pool:
         """How much of a label is left, 0 to 1."""
         return float(0.5 ** (max(0.0, self._at_s - mark.at_s) / self._half_life_s))
 
-    def _priors(self) -> list[Weights]:
-        """Per expert the weights that a fresh entry begins with."""
-        return [
-            normalised([_SHIPPED_ENTRIES * first + more for first, more in zip(ship, seen, strict=True)])
-            for ship, seen in zip(self._shipped, self._seen, strict=True)
-        ]
+    def _prior(self, number: int) -> Weights:
+        """The weights that a fresh entry begins with, to one expert."""
+        ship, seen = self._shipped[number], self._seen[number]
+        return normalised([_SHIPPED_ENTRIES * first + more for first, more in zip(ship, seen, strict=True)])
 
     def _make_up_minds(self) -> None:
-        best = max(self._evidence)
-        beliefs = normalised(
-            [expert.weight * math.exp(one - best) for expert, one in zip(EXPERTS, self._evidence, strict=True)]
-        )
-        sure = [belief if belief > _BARELY_BELIEVED else 0.0 for belief in beliefs]
-        told = zip(EXPERTS, normalised(sure), self._priors(), strict=True)
-        self._minds = [(number, *mind) for number, mind in enumerate(told) if mind[1] > 0]
+        """Who is believed how much; whoever is as good as refuted is not asked again."""
+        best = max(self._evidence[number] for number in self._alive)
+        told = [EXPERTS[number].weight * math.exp(self._evidence[number] - best) for number in self._alive]
+        beliefs = dict(zip(self._alive, normalised(told), strict=True))
+        self._alive = tuple(number for number, belief in beliefs.items() if belief > _REFUTED)
+        total = sum(belief for belief in beliefs.values() if belief > _BARELY_BELIEVED)
+        self._minds = [
+            (number, EXPERTS[number], belief / total, self._prior(number))
+            for number, belief in beliefs.items()
+            if belief > _BARELY_BELIEVED
+        ]
 
 
 def _faded(said: Weights, kept: float) -> Weights:

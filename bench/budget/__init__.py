@@ -1,0 +1,1 @@
+"""Error budgets on a simulated stream whose truth is known."""
