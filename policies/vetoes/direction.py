@@ -25,6 +25,10 @@ def _swapped(ours: tuple[str, ...], theirs: tuple[str, ...]) -> str | None:
     for left in range(1, min(_LONGEST_END, len(one) - 1) + 1):
         for right in range(1, min(_LONGEST_END, len(one) - left) + 1):
             middle = one[left : len(one) - right]
-            if one[len(one) - right :] + middle + one[:left] == other and middle and _EITHER_WAY.isdisjoint(middle):
+            if (
+                one[len(one) - right :] + middle + one[:left] == other
+                and middle
+                and _EITHER_WAY.isdisjoint(middle)
+            ):
                 return f"{' '.join(one)} / {' '.join(other)}"
     return None

@@ -17,6 +17,9 @@ Value = TypeVar("Value")
 Mark = tuple[str, str, str]
 """Kind, group, member: a word names `member`, which excludes the group's other members."""
 
+GROUPED = -1_000_000
+"""Senses at or below it say that a word is a member of a closed group."""
+
 _FORMS: dict[str, Callable[[str], tuple[str, ...]]] = {
     "verb": verb_forms,
     "adjective": adjective_forms,
@@ -73,6 +76,8 @@ def parse(files: Mapping[str, str], digest: str = "") -> Lexicon:
         if reader is not None:
             for word, meaning in reader(name, text):
                 meanings.setdefault(word, []).append(meaning)
+    for word in _denying(files["synonyms.txt"]):
+        meanings.setdefault(word, []).append(Meaning(polarity="doubtful"))
     merged = {word: _merged(several) for word, several in meanings.items()}
     numbers = dict(_pairs(files["numbers.txt"], float))
     ordinals = dict(_pairs(files["ordinals.txt"], int))
@@ -89,6 +94,15 @@ def parse(files: Mapping[str, str], digest: str = "") -> Lexicon:
         special=frozenset({*(w.partition(" ")[0] for w in merged), *numbers, *ordinals, *months, "a", "an"}),
         lists=digest,
     )
+
+
+def _denying(synonyms: str) -> Iterator[str]:
+    """Words that are negative by their prefix or ending: `unused` beside `used`, `sugarless` beside `sugar`."""
+    known = {word for _, line in _lines(synonyms) for word in line.split()}
+    for word in known:
+        base = next((word[len(prefix) :] for prefix in ("un", "dis", "non") if word.startswith(prefix)), "")
+        if base in known or word.removesuffix("less") in known - {word}:
+            yield word
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -116,8 +130,9 @@ def _groups(name: str, text: str) -> Iterator[tuple[str, Meaning]]:
             raise ValueError(f"{name}:{number}: an empty member")
         group = f"{kind[0]}:{number}"
         for member in members:
-            for word in _inflected(member, forms):
-                yield word, Meaning(marks=((kind[0], group, member[0]),))
+            named = member[0].startswith(":")
+            for word in _inflected(member[1:] if named else member, forms):
+                yield word, Meaning(marks=((kind[0], group, member[0].lstrip(":=")),))
 
 
 def _inflected(words: Iterable[str], forms: list[str]) -> Iterator[str]:
@@ -162,7 +177,9 @@ _READERS: dict[str, Callable[[str, str], Iterator[tuple[str, Meaning]]] | None] 
     "aliases.txt": _aliases,
     "negation.txt": _polarities,
     "dates.txt": _dates,
-    **dict.fromkeys(("fillers.txt", "numbers.txt", "ordinals.txt", "units.txt", "months.txt", "synonyms.txt", "likewise.txt")),
+    **dict.fromkeys(
+        ("fillers.txt", "numbers.txt", "ordinals.txt", "units.txt", "months.txt", "synonyms.txt", "likewise.txt")
+    ),
 }
 """How each file is read that holds no groups; None for those with a table of their own."""
 
@@ -213,6 +230,6 @@ def _senses(synonyms: str, meanings: Mapping[str, Meaning], likewise: str) -> di
     numbers: dict[Mark, int] = {}
     for word, meaning in meanings.items():
         for mark in meaning.marks:
-            known = numbers.setdefault(mark, -1_000_000 - len(numbers))
+            known = numbers.setdefault(mark, GROUPED - len(numbers))
             senses.setdefault(stem(word), set()).add(known)
     return {word: frozenset(found) for word, found in senses.items()}

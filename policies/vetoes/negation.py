@@ -4,7 +4,7 @@ from policies.vetoes.exclusion import clash
 from policies.vetoes.facts import Facts
 from policies.vetoes.likeness import likeness
 
-_ALIKE = 0.6
+_ALIKE, _EQUAL = 0.6, 0.8
 _NEED = frozenset({"need", "must", "require", "requir", "required", "necessary", "compulsory", "mandatory", "obligatory",
                    "essential", "needed", "have"})  # fmt: skip
 
@@ -21,11 +21,13 @@ def differs(stored: Facts, asked: Facts) -> str | None:
     negative, plain = (stored, asked) if stored.negations % 2 else (asked, stored)
     if plain.doubtful or clash(stored, asked, "antonym"):
         return None
-    if negative.denied.isdisjoint(plain.words) and likeness(stored, asked) < _ALIKE:
+    if negative.denied.isdisjoint(plain.words) and likeness(stored, asked) < (
+        _ALIKE if negative.denied else _EQUAL
+    ):
         return None
     if not negative.words.isdisjoint({"without", "no"}) and not plain.words.isdisjoint(_NEED):
         return None
-    return f"denied: {' '.join(sorted(negative.denied))}"
+    return f"denied: {' '.join(sorted(negative.denied)) or 'all'}"
 
 
 def turned(stored: Facts, asked: Facts) -> bool:

@@ -4,7 +4,9 @@ from policies.vetoes.exclusion import clash
 from policies.vetoes.facts import Facts
 from policies.vetoes.likeness import likeness
 
-_ALIKE = 0.5
+_ALIKE = 0.6
+_AROUND = frozenset({"neighbour", "colleague", "flatmate", "landlord", "tenant", "friend"})
+"""Persons who are often named as part of the situation only."""
 
 
 def differs(stored: Facts, asked: Facts) -> str | None:
@@ -14,5 +16,5 @@ def differs(stored: Facts, asked: Facts) -> str | None:
         return None
     if ours and theirs:
         return clash(stored, asked, "person")
-    named = sorted(frozenset().union(*(ours or theirs or {}).values()))
-    return " ".join(named) if likeness(stored, asked) >= _ALIKE else None
+    named = frozenset().union(*(ours or theirs or {}).values()) - _AROUND
+    return " ".join(sorted(named)) if named and likeness(stored, asked) >= _ALIKE else None

@@ -24,7 +24,8 @@ def differs(stored: Facts, asked: Facts) -> str | None:
 
 
 def _all(facts: Facts) -> frozenset[str]:
-    return frozenset().union(*facts.marks.get("asks", {}).values())
+    """By its question words, or where it has none, by its nouns."""
+    return frozenset().union(*(facts.marks.get("asks") or facts.marks.get("noun") or {}).values())
 
 
 def _agree(one: str, other: str) -> bool:

@@ -2,8 +2,12 @@
 
 from policies.vetoes.exclusion import clash
 from policies.vetoes.facts import Facts
+from policies.vetoes.likeness import likeness
+
+_ALIKE = 0.5
 
 
 def differs(stored: Facts, asked: Facts) -> str | None:
-    """The members of one group that the questions do not share."""
-    return clash(stored, asked, "scope")
+    """The members of one group that the questions do not share, when they are else alike."""
+    found = clash(stored, asked, "scope")
+    return found if found and likeness(stored, asked) >= _ALIKE else None

@@ -1,6 +1,15 @@
 """Spelling: whether two words are one word written differently."""
 
-_BY_HAND = (("ph", "f"), ("ise", "ize"), ("isat", "izat"), ("our", "or"), ("é", "e"), ("ä", "a"), ("ö", "o"), ("ü", "u"))
+_BY_HAND = (
+    ("ph", "f"),
+    ("ise", "ize"),
+    ("isat", "izat"),
+    ("our", "or"),
+    ("é", "e"),
+    ("ä", "a"),
+    ("ö", "o"),
+    ("ü", "u"),
+)
 _ABBREVIATED = 3
 _REST = 3
 _PARTING = frozenset({"off", "on", "mine", "e"})
@@ -22,10 +31,16 @@ def near(one: str, other: str) -> bool:
 def same_word(one: str, other: str) -> bool:
     """Whether two words are near, one abbreviates or derives from the other, or they differ by a spelling rule."""
     short, long = sorted((one, other), key=len)
-    if long.startswith(short) and (len(short) > _ABBREVIATED or (len(short) == _ABBREVIATED and len(long) > _REST * 2)):
+    if long.startswith(short) and (
+        len(short) > _ABBREVIATED or (len(short) == _ABBREVIATED and len(long) > _REST * 2)
+    ):
         return True
     if long.endswith(short) and long[: len(long) - len(short)] in _PARTING:
         return True
-    if min(len(one), len(other)) > _ABBREVIATED and not any(mark.isdigit() for mark in one + other) and near(one, other):
+    if (
+        min(len(one), len(other)) > _ABBREVIATED
+        and not any(mark.isdigit() for mark in one + other)
+        and near(one, other)
+    ):
         return one[:1] == other[:1] or len(one) != len(other)
     return any(one.replace(*rule) == other.replace(*rule) for rule in _BY_HAND)

@@ -1,10 +1,25 @@
 """Wording: the same sentence with another word in one place, or with words added that narrow it."""
 
 from policies.vetoes.facts import Facts
+from policies.vetoes.lexicon import GROUPED
 from policies.vetoes.spelling import same_word
 
-_COMMON = {(1, 1): 2, (1, 2): 3, (2, 2): 3, (1, 3): 3, (2, 3): 4, (3, 3): 5, (0, 1): 4, (0, 2): 3, (0, 3): 3, (0, 4): 4}
+_COMMON = {
+    (1, 1): 2,
+    (1, 2): 4,
+    (2, 2): 3,
+    (1, 3): 3,
+    (2, 3): 4,
+    (3, 3): 5,
+    (0, 1): 4,
+    (0, 2): 3,
+    (0, 3): 3,
+    (0, 4): 4,
+}
 """Words in the places that differ → words that must be common around them."""
+
+_ADDED = (0, 1)
+"""One word more, which counts only when it is a member of a closed group."""
 
 
 def differs(stored: Facts, asked: Facts) -> str | None:
@@ -21,6 +36,8 @@ def differs(stored: Facts, asked: Facts) -> str | None:
     one, other = ours[left], theirs[right]
     shape = (min(len(one), len(other)), max(len(one), len(other)))
     if start + end < _COMMON.get(shape, size + 1):
+        return None
+    if shape == _ADDED and not any(sense <= GROUPED for sense in (*stored.senses[left], *asked.senses[right])[0]):
         return None
     if one and other:
         senses, also = frozenset().union(*stored.senses[left]), frozenset().union(*asked.senses[right])

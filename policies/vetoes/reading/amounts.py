@@ -9,6 +9,7 @@ from policies.vetoes.reading.tokens import Token
 _CURRENCY = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy", "₹": "inr"}
 _PARTS = {"third": 1 / 3, "thirds": 1 / 3, "fifth": 0.2, "fifths": 0.2, "sixths": 1 / 6, "eighth": 0.125,
           "eighths": 0.125, "tenth": 0.1, "tenths": 0.1, "quarters": 0.25, "sevenths": 1 / 7}  # fmt: skip
+_PER_HOUR = (["per", "hour"], ["an", "hour"], ["a", "hour"])
 _FILLERS = frozenset({"and", "a"})
 _ARTICLES = frozenset({"a", "an"})
 _HUNDRED, _THOUSAND = 100, 1000
@@ -50,7 +51,9 @@ def _figure(row: Sequence[Token], at: int) -> tuple[float, int, bool] | None:
         return _value(token.text), at + 1, True
     if token.kind == "fraction":
         top, _, bottom = token.text.partition("/")
-        behind = at + 1 + (at + 1 < len(row) and row[at + 1].glued and row[at + 1].text in {"s", "rd", "th", "rds"})
+        behind = (
+            at + 1 + (at + 1 < len(row) and row[at + 1].glued and row[at + 1].text in {"s", "rd", "th", "rds"})
+        )
         return (round(float(top) / float(bottom), 6), behind, True) if float(bottom) else None
     return None
 
@@ -100,7 +103,8 @@ def _completes(current: float, step: float) -> bool:
         return True
     if current < _HUNDRED:
         return current >= 20 and current % 10 == 0 and step < 10  # noqa: PLR2004
-    return current % _HUNDRED == 0 and step < _HUNDRED
+    rest = current % _HUNDRED
+    return step < _HUNDRED if rest == 0 else rest >= 20 and rest % 10 == 0 and step < 10  # noqa: PLR2004
 
 
 def _number_follows(row: Sequence[Token], at: int, lexicon: Lexicon) -> bool:
@@ -142,23 +146,25 @@ def _scaled(row: Sequence[Token], at: int, value: float, lexicon: Lexicon) -> tu
 
 
 def _unit(row: Sequence[Token], at: int, lexicon: Lexicon, currency: str) -> tuple[str, float, int]:
-    if at < len(row):
-        token = row[at]
-        if token.kind == "percent":
-            return "percent", 0.01, at + 1
-        words = [token.text]
-        if token.text in {"a", "an", "of"} and at + 2 <= len(row) - 1 + 1:
-            words = [part.text for part in row[at + 1 : at + 3] if part.text != "an"]
-            skipped = 1 + (len(row) > at + 1 and row[at + 1].text == "an")
-            unit = lexicon.units.get(words[0].removesuffix("'s")) if words else None
-            if unit and not currency:
-                return unit[0], unit[1], at + skipped + 1
-            return currency, 1.0, at
-        if token.glued and token.text == "s":
-            return currency, 1.0, at + 1
-        unit = lexicon.units.get(words[0].removesuffix("'s"))
-        if unit and len(words[0]) == 1 and row[at - 1].kind != "number":
-            unit = None
-        if unit and not (currency and unit[0] not in {"usd", "eur", "gbp", "jpy", "inr"}):
-            return unit[0], unit[1], at + 1
-    return currency, 1.0, at
+    """Dimension, factor and the index behind the unit that stands here, perhaps behind `of a`."""
+    if at >= len(row):
+        return currency, 1.0, at
+    token = row[at]
+    if token.kind == "percent":
+        return "percent", 0.01, at + 1
+    if token.glued and token.text == "s":
+        return currency, 1.0, at + 1
+    place = at
+    while place < len(row) and row[place].text in {"a", "an", "of", "the"}:
+        place += 1
+    if place == len(row) or (place > at and currency):
+        return currency, 1.0, at
+    word = row[place].text.removesuffix("'s")
+    unit = lexicon.units.get(word)
+    if unit is None or (len(word) == 1 and row[place - 1].kind != "number"):
+        return currency, 1.0, at
+    if currency and unit[0] not in _CURRENCY.values():
+        return currency, 1.0, at
+    if unit[0] == "length" and [part.text for part in row[place + 1 : place + 3]] in _PER_HOUR:
+        return "speed", unit[1] / 1609.344, place + 3
+    return unit[0], unit[1], place + 1

@@ -5,7 +5,11 @@ from collections.abc import Sequence
 from policies.vetoes.reading.tokens import Token
 
 _DURATIONS = frozenset({"days", "weeks", "months", "hours", "minutes", "years", "seconds", "nights"})
-_PRICED = frozenset({"is", "are", "does", "do", "did", "will", "would", "to", "for", "was", "can", "should", "s", "extra"})
+_PRICED = frozenset(
+    {"is", "are", "does", "do", "did", "will", "would", "to", "for", "was", "can", "should", "s", "extra"}
+)
+_AUXILIARIES = frozenset({"do", "does", "did", "is", "are", "was", "were", "will", "can", "should", "would", "must", "may",
+                          "has", "have", "could", "shall", "am", "to", "isn't", "doesn't", "won't"})  # fmt: skip
 _BARE = {"when": "time", "where": "place", "who": "person", "whom": "person", "why": "reason", "whose": "person"}
 _OF_HOW = {"long": "duration", "soon": "duration", "old": "age", "far": "distance", "often": "frequency",
            "many": "count", "much": "amount", "late": "time", "early": "time", "regularly": "frequency",
@@ -46,7 +50,8 @@ def asked(row: Sequence[Token]) -> set[str]:
 
 def _kind(word: str, row: Sequence[Token], at: int) -> str:
     if word in _BARE:
-        return _BARE[word]
+        open_clause = word == "when" and at + 1 < len(row) and row[at + 1].text not in _AUXILIARIES
+        return "" if open_clause else _BARE[word]
     if word not in {"how", "what"}:
         return ""
     follows = row[at + 1].text if at + 1 < len(row) else ""

@@ -134,8 +134,8 @@ class _Reading:
             self.amount_end = number[1]
             self.words.update([token.text for token in self.row[at : number[1]]])
             dimension, base, value, _ = number[0]
-            article = self.row[at].text in {"a", "an"} and value == 1
-            self.content.append(stem(self.row[number[1] - 1].text) if article else f"{base:g}{dimension}")
+            single = value == 1 and bool(dimension)
+            self.content.append(stem(self.row[number[1] - 1].text) if single else f"{base:g}{dimension}")
             return self.amount_end
         if token.kind == "ordinal":
             value = float(token.text[:-2])
