@@ -32,7 +32,7 @@ class Home:
     @property
     def sockets(self) -> Path:
         """The run folder, or a short link to it where its own path is too long for a Unix socket."""
-        if len(os.fsencode(self.run / "engine.sock")) <= _LONGEST_SOCKET_PATH:
+        if len(os.fsencode(self.run / "semantic.sock")) <= _LONGEST_SOCKET_PATH:
             return self.run
         return self.short_folder / "run"
 
@@ -56,6 +56,11 @@ class Home:
     def semantic_socket(self) -> Path:
         """Where the embedded semantic service listens."""
         return self.sockets / "semantic.sock"
+
+    @property
+    def semantic_database(self) -> Path:
+        """The database's URL for the semantic service, mode 0600: it may hold a password."""
+        return self.run / "semantic.database"
 
     @property
     def semantic(self) -> Path:

@@ -26,7 +26,7 @@ from policies.semantic import SAME_QUESTION, eligible, reason_of, refusal_of
 from policies.types import token_counts
 from policies.vetoes import VETOES
 
-_VETOES = frozenset(VETOES)
+_VETOES = frozenset({*VETOES, "fault"})
 _RESULTS = {Hit: "hit", Stale: "stale"}
 _ITSELF = Serve(1.0, 0.0)
 """The very same request, whose exact entry is gone: nothing to doubt, and nothing to learn."""

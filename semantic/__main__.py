@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--host", default=_DEFAULTS.host, help="listen here when no --socket is given")
     add("--port", type=int, default=_DEFAULTS.port, help="listen here when no --socket is given")
     add("--database-url", help="the gateway's database; without one there is no index")
+    add("--database-url-file", type=Path, help="the same, in a file: it may hold a password")
     add("--home", type=Path, help="folder for snapshots of the index")
     add("--model", help="embedder: a folder or a hub name (default: the packaged all-MiniLM-L6-v2)")
     add("--embedder", default=_DEFAULTS.embedder, help="kind of embedder: auto, onnx or sentence")
@@ -64,7 +65,7 @@ def _options(given: argparse.Namespace) -> Options:
         socket=given.socket,
         host=given.host,
         port=given.port,
-        database_url=given.database_url,
+        database_url=read_token(given.database_url_file) if given.database_url_file else given.database_url,
         home=given.home,
         model=given.model,
         embedder=given.embedder,

@@ -54,7 +54,7 @@ class Options:
 
 
 def read_token(file: Path) -> str:
-    """The token in a file, without white space around it.
+    """The secret in a file, without white space around it.
 
     Raises:
         ConfigError: the file cannot be read, or holds nothing.

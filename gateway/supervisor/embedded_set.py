@@ -15,7 +15,7 @@ from gateway.supervisor.readiness import until_socket_is_healthy, until_tcp_answ
 
 _REDIS_STARTS_WITHIN_S = 2.0
 _WORKER_MARGIN_S = 2.0
-_ENGINE_STOPS_WITHIN_S = 5.0
+_ASKED_STOP_WITHIN_S = 5.0
 _REDIS_STOPS_WITHIN_S = 10.0
 _HOPELESS_FAILURES = 5
 
@@ -25,13 +25,14 @@ class SetPrograms:
     """What one set runs.
 
     Attributes:
-        redis, engine: None where another one is used, or none.
+        redis, engine, semantic: None where another one is used, or none.
         workers: at least one.
     """
 
     redis: Program | None
     engine: Program | None
     workers: Sequence[Program]
+    semantic: Program | None = None
 
 
 class EmbeddedSet:
@@ -54,6 +55,7 @@ class EmbeddedSet:
         self.killed = False
         self._redis = Child(programs.redis, logger) if programs.redis else None
         self._engine = Child(programs.engine, logger) if programs.engine else None
+        self._semantic = Child(programs.semantic, logger) if programs.semantic else None
         self._workers = [Child(program, logger) for program in programs.workers]
 
     async def start(self) -> None:
@@ -63,6 +65,8 @@ class EmbeddedSet:
         """
         if self._engine is not None:
             self._engine.start()
+        if self._semantic is not None:
+            self._semantic.start()
         if self._redis is not None and self._programs.redis is not None:
             self._redis.start()
             if not await redis_answers(self._programs.redis.stale[0], _REDIS_STARTS_WITHIN_S):
@@ -87,13 +91,13 @@ class EmbeddedSet:
         return await _in_time(until_socket_is_healthy(self._programs.engine.stale[0]), [self._engine])
 
     async def stop(self) -> None:
-        """Ends everything: workers once their requests are answered, then the engine, then Redis, which saves."""
+        """Ends everything: workers once their requests are answered, then what they asked, then Redis."""
         self._listener.close()
         within_s = self._drain_s + _WORKER_MARGIN_S
         in_time = await asyncio.gather(*(worker.stop(within_s) for worker in self._workers))
         self._logger.info("workers ended", part="workers", count=sum(in_time))
-        if self._engine is not None:
-            await self._engine.stop(_ENGINE_STOPS_WITHIN_S)
+        asked = [child for child in (self._engine, self._semantic) if child is not None]
+        await asyncio.gather(*(child.stop(_ASKED_STOP_WITHIN_S) for child in asked))
         if self._redis is not None:
             await self._redis.stop(_REDIS_STOPS_WITHIN_S)
 
@@ -102,7 +106,7 @@ class EmbeddedSet:
         self.killed = True
         with contextlib.suppress(OSError):
             self._listener.close()
-        for child in (*self._workers, self._engine, self._redis):
+        for child in (*self._workers, self._semantic, self._engine, self._redis):
             if child is not None:
                 child.kill()
 

@@ -25,11 +25,12 @@ class Modules:
 
     Attributes:
         app: `module:function` that makes the gateway's ASGI app from settings.
-        engine: run with `python -m`.
+        engine, semantic: run with `python -m`.
     """
 
     app: str = "gateway.app:create_app"
     engine: str = "engine"
+    semantic: str = "semantic"
 
 
 def model_path(settings: Settings) -> Path:
@@ -121,6 +122,24 @@ def engine_program(settings: Settings, home: Home, model: Path, module: str) -> 
 
 _BOUNDED_SPIN = {"GOMP_SPINCOUNT": "3000"}
 """Threads that wait for ever in a spin take the cores that HTTP and Redis share: steps of seconds were seen."""
+
+
+def semantic_program(settings: Settings, home: Home, module: str) -> Program:
+    """The embedded semantic service on its Unix socket, which is private to us and needs no token."""
+    semantic = settings.semantic
+    database_url = settings.database_url.get_secret_value() if settings.database_url else ""
+    write_private(home.semantic_database, database_url)
+    options = {
+        "--socket": home.semantic_socket,
+        "--database-url-file": home.semantic_database,
+        "--home": home.semantic,
+        "--model": semantic.model,
+        "--verifier": semantic.verifier,
+        "--threads": semantic.threads,
+    }
+    flags = [str(part) for name, value in options.items() if value is not None for part in (name, value)]
+    argv = (sys.executable, "-P", "-m", module, *flags)
+    return Program("semantic", argv, child_environment(_BOUNDED_SPIN), stale=(home.semantic_socket,))
 
 
 def worker_program(number: int, home: Home, listener_fd: int, app: str) -> Program:

@@ -27,6 +27,7 @@ from gateway.supervisor.programs import (
     engine_program,
     model_path,
     redis_program,
+    semantic_program,
     with_revision,
     worker_program,
 )
@@ -62,6 +63,7 @@ def serve(settings: Settings, modules: Modules | None = None) -> int:
         programs = SetPrograms(
             redis=redis_program(resolved, home) if settings.redis_url is None else None,
             engine=engine_program(resolved, home, model, modules.engine) if model else None,
+            semantic=_semantic(settings, resolved, home, modules),
             workers=_workers(resolved, home, listener, modules),
         )
         if programs.redis is None and settings.redis_url is None:
@@ -73,6 +75,12 @@ def _with_secrets(settings: Settings, home: Home) -> Settings:
     secret = settings.secret or SecretStr(master_secret(home))
     admin = settings.admin_key or SecretStr(admin_key(home))
     return settings.model_copy(update={"secret": secret, "admin_key": admin})
+
+
+def _semantic(asked: Settings, resolved: Settings, home: Home, modules: Modules) -> Program | None:
+    """The semantic service, where some route compares meaning and no other one is named."""
+    own = asked.semantic_url is None and resolved.semantic_url is not None
+    return semantic_program(resolved, home, modules.semantic) if own else None
 
 
 def _workers(settings: Settings, home: Home, listener: socket.socket, modules: Modules) -> list[Program]:

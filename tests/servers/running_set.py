@@ -13,6 +13,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 _STARTS_WITHIN_S = 60.0
+_SIGNS = {
+    "redis": "redis-server",
+    "worker": "gateway.worker",
+    "engine": "engine.sock",
+    "semantic": "semantic.sock",
+}
+"""What stands in a child's command line."""
 
 
 class RunningSet:
@@ -88,7 +95,7 @@ class RunningSet:
             time.sleep(0.02)
 
     def children(self) -> dict[str, int]:
-        """Process ids by name: redis, engine, worker (the first one)."""
+        """Process ids by name: redis, engine, semantic, worker (the first one)."""
         return {name: found[0] for name, found in self._processes().items()}
 
     def workers(self) -> list[int]:
@@ -131,7 +138,7 @@ class RunningSet:
         listing = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text("ascii")
         for pid in listing.split():
             words = _command_line(int(pid))
-            for name, sign in (("redis", "redis-server"), ("worker", "gateway.worker"), ("engine", "engine.sock")):
+            for name, sign in _SIGNS.items():
                 if sign in words and "leash.py" not in words:
                     found.setdefault(name, []).append(int(pid))
         return found
