@@ -5,6 +5,7 @@ token), `token_type_ids`. The one output is named as asked for:
 
 * `sentence`: fp32 [B, H], pooled over the tokens and of length 1;
 * `tokens`: fp32 [B, S, H], the last hidden states;
+* `states`: fp32 [B, S, L * H], the hidden states of the layers asked for, 0 for the embeddings;
 * `head`: fp32 [B, C], logits from the state of the first token: `head.weight` [C, H] and `head.bias` [C], behind
   `tanh` of `head.dense.weight` [H, H] and `head.dense.bias` [H] when the weights hold those.
 
@@ -21,7 +22,7 @@ from onnx import TensorProto, helper, numpy_helper
 from semantic.errors import ModelError
 from semantic.models.folder import BertConfig, Weights
 
-Output = Literal["sentence", "tokens", "head"]
+Output = Literal["sentence", "tokens", "states", "head"]
 
 _MICROSOFT = "com.microsoft"
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -83,7 +84,13 @@ class _Graph:
 
 
 def session(
-    weights: Weights, config: BertConfig, output: Output, threads: int, *, pooling: str = "mean"
+    weights: Weights,
+    config: BertConfig,
+    output: Output,
+    threads: int,
+    *,
+    pooling: str = "mean",
+    layers: tuple[int, ...] = (),
 ) -> ort.InferenceSession:
     """Builds the graph and loads it on the CPU.
 
@@ -93,11 +100,12 @@ def session(
         output: what to compute.
         threads: that compute; they sleep between two runs.
         pooling: `mean` over all tokens or `cls`, the first; of `sentence` only.
+        layers: whose states are wanted, ascending; of `states` only.
 
     Raises:
         ModelError: a weight is absent or misshaped, or they are too many for one graph.
     """
-    return load(build(weights, config, output, pooling), threads)
+    return load(build(weights, config, output, pooling, layers), threads)
 
 
 def load(model: onnx.ModelProto, threads: int) -> ort.InferenceSession:
@@ -110,17 +118,26 @@ def load(model: onnx.ModelProto, threads: int) -> ort.InferenceSession:
     return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def build(weights: Weights, config: BertConfig, output: Output, pooling: str = "mean") -> onnx.ModelProto:
+def build(
+    weights: Weights, config: BertConfig, output: Output, pooling: str = "mean", layers: tuple[int, ...] = ()
+) -> onnx.ModelProto:
     """Builds the graph; arguments and errors as for `session`."""
     if sum(value.nbytes for value in weights.values()) > _MOST_BYTES:
         raise ModelError("the weights are too many for an ONNX graph in memory; use the `sentence` embedder")
     graph = _Graph(weights, config)
     hidden = _embed(graph)
     first_only = output == "head" or (output == "sentence" and pooling == "cls")
+    states = [hidden]
     for layer in range(config.layers):
         hidden = _layer(graph, hidden, layer, first_only=first_only and layer == config.layers - 1)
-    width = _OUTPUTS[output](graph, hidden, pooling)
-    shape: list[int | str] = ["batch", "length", width] if output == "tokens" else ["batch", width]
+        states.append(hidden)
+    if output == "states":
+        graph.node("Concat", [states[layer] for layer in layers], "states", axis=2)
+        width = len(layers) * config.hidden
+    else:
+        width = _OUTPUTS[output](graph, hidden, pooling)
+    per_token = output in ("tokens", "states")
+    shape: list[int | str] = ["batch", "length", width] if per_token else ["batch", width]
     made = helper.make_graph(
         graph.nodes,
         "bert",

@@ -41,10 +41,11 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Tokenised:
-    """One text: its ids, the types and whether a part was left out."""
+    """One text: its ids, the types, where each token stands in the text, and whether a part was left out."""
 
     ids: Sequence[int]
     types: Sequence[int]
+    offsets: Sequence[tuple[int, int]]
     truncated: bool
 
 
@@ -77,10 +78,13 @@ class TextEncoder:
         """Tokenise pairs into one batch; the longer text of a pair is truncated first."""
         return batch(self.tokenise(pairs))
 
-    def tokenise(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> list[Tokenised]:
-        """Tokenise each text or pair, without padding."""
+    def tokenise(
+        self, texts: Sequence[str] | Sequence[tuple[str, str]], *, placed: bool = False
+    ) -> list[Tokenised]:
+        """Tokenise each text or pair, without padding; only `placed` tokens have their offsets."""
         cut = [_cut(text) for text in texts]
-        found = self._tokenizer.encode_batch_fast([text for text, _ in cut])
+        encode = self._tokenizer.encode_batch if placed else self._tokenizer.encode_batch_fast
+        found = encode([text for text, _ in cut])
         return [_tokenised(encoding, was_cut) for encoding, (_, was_cut) in zip(found, cut, strict=True)]
 
 
@@ -109,4 +113,4 @@ def _whole(text: str) -> str:
 
 
 def _tokenised(encoding: Encoding, was_cut: bool) -> Tokenised:
-    return Tokenised(encoding.ids, encoding.type_ids, was_cut or bool(encoding.overflowing))
+    return Tokenised(encoding.ids, encoding.type_ids, encoding.offsets, was_cut or bool(encoding.overflowing))
