@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import msgspec
 import structlog
 
 from gateway.asked import Asked, Audit
@@ -26,6 +27,7 @@ from policies.controls import Controls
 from policies.decide import Discard, Store, WriteRules, admit
 from policies.keys import CacheKey
 from policies.questions import Place
+from policies.request_parts import request_parts
 from policies.semantic import is_plain
 from policies.types import ChatResponse
 
@@ -245,7 +247,7 @@ class Forwarder:
         elif not is_plain(response):
             self._outside.metrics.write("semantic", "refused", "not_plain")
         else:
-            rows.add(entry, job.place, job.route.name)
+            rows.add(self._with_parts(entry, job), job.place, job.route.name)
 
     def _post(self, job: Job, key: CacheKey, sealed: bytes, keep_s: float, decision: Store) -> Store | Discard:
         metrics = self._outside.metrics
@@ -263,6 +265,11 @@ class Forwarder:
 
         reply.add_done_callback(count)
         return decision
+
+    def _with_parts(self, entry: Entry, job: Job) -> Entry:
+        namespace = job.route.namespace(job.tenant_id, job.controls)
+        parts = request_parts(job.asked.request.body, namespace, self._outside.cache.ignored_fields)
+        return msgspec.structs.replace(entry, parts=parts)
 
     def _entry(self, response: ChatResponse, job: Job, key: CacheKey, decision: Store, took_s: float) -> Entry:
         scope = job.controls.scope

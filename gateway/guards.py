@@ -115,6 +115,15 @@ class Guards:
         finding = await self._run("question", self._of_questions, subject)
         return (finding.fault,) if finding.fault else tuple(verdict.reason for verdict in finding.verdicts)
 
+    def verdicts(self, subject: Subject) -> list[Verdict]:
+        """What every guard says, uncounted and however long it takes; to explain by.
+
+        Raises:
+            Exception: a guard failed.
+        """
+        said = (guard.check(subject) for guard in self._guards)
+        return [verdict for verdict in said if verdict is not None]
+
     def close(self) -> None:
         """Lets the threads end; a guard that hangs is not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -25,7 +25,7 @@ from gateway.telemetry.metrics import Metrics
 from gateway.walk import Flying, Served, Walk
 from policies.controls import NO_CONTROLS, Controls, partitioning_only
 from policies.decide import Bypass, Hit, Lookup, Miss, Stale, route
-from policies.keys import CacheKey, KeySpace, Namespace, canonical_request
+from policies.keys import CacheKey, KeySpace, canonical_request
 from policies.types import Principal
 
 _MAX_KEYS_A_BODY = 16
@@ -112,7 +112,7 @@ class Pipeline:
         joins = shared is not None and self._rooms.flights.running(shared)
         if semantic is None or joins or not isinstance(plan, Lookup):
             return self._fly(walk, decision)
-        namespace = self._namespace(walk.replica.tenant_id, walk.target, walk.controls)
+        namespace = walk.target.namespace(walk.replica.tenant_id, walk.controls)
         walk.place = await semantic.place(walk, namespace)
         if walk.place is None or not plan.read or decision.reason == "observe":
             return self._fly(walk, decision)
@@ -219,10 +219,6 @@ class Pipeline:
             return replace(controls, no_read=False, max_age_s=controls.max_age_s or None)
         return controls
 
-    def _namespace(self, tenant_id: str, target: Route, controls: Controls) -> Namespace:
-        whose = (controls.scope, controls.partition, target.versions, controls.versions)
-        return Namespace(tenant_id, "chat", target.primary.effective_model, *whose)
-
     def _key(self, tenant_id: str, target: Route, asked: Asked, controls: Controls) -> CacheKey:
         model = target.primary.effective_model
         plain = controls is NO_CONTROLS  # a client's own words are not remembered: they could be many and long
@@ -230,7 +226,7 @@ class Pipeline:
         known = asked.keys.get(named) if plain else None
         if known is not None:
             return known
-        space = KeySpace(self._namespace(tenant_id, target, controls))
+        space = KeySpace(target.namespace(tenant_id, controls))
         if controls.caller_key is not None:
             return space.of_caller(controls.caller_key)
         key = space.of_request(canonical_request(asked.request.body, self._rooms.cache.ignored_fields))

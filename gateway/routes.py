@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gateway.settings import Mode, ModelSettings, Settings
-from policies.keys import merge_versions
+from policies.controls import Controls
+from policies.keys import Namespace, merge_versions
 
 ENGINE = "engine"
 _ANY = "*"
@@ -49,6 +50,11 @@ class Route:
     def primary(self) -> Target:
         """The target whose answers may be stored."""
         return self.targets[0]
+
+    def namespace(self, tenant_id: str, controls: Controls) -> Namespace:
+        """Where the keys of a tenant's requests to this route lie."""
+        whose = (controls.scope, controls.partition, self.versions, controls.versions)
+        return Namespace(tenant_id, "chat", self.primary.effective_model, *whose)
 
 
 class Routes:

@@ -198,6 +198,7 @@ class SemanticWalk:
             ttl_s=ttl_s,
             tags=tuple(dict.fromkeys((*source.tags, *controls.tags))),
             about=b"",
+            parts={},
             source=found.key,
         )
         sealed = self._parts.sealer.seal(entry)

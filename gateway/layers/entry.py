@@ -56,6 +56,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         took_s: how long the model took.
         about: of a semantic row, digest of the place and question that it answers; else empty.
         source: of a copy of a semantic row, digest of the row's own key, so that a purge of it kills the copy.
+        parts: of a semantic row, short digests of what its request was made of, to explain misses by.
     """
 
     key: bytes
@@ -74,6 +75,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     took_s: float = 0.0
     about: bytes = b""
     source: bytes = b""
+    parts: dict[str, bytes] = {}
 
     def made(self) -> Made:
         """What a purge can name of it."""
