@@ -72,6 +72,10 @@ class Guards:
         settings: the deadline, and up to which length texts are judged where they are.
         metrics: takes verdicts, faults and times.
         clock_s: a monotonic clock.
+
+    Attributes:
+        policy_version: equal only for equal judgement.
+        hidden: names of guards whose findings must never reach the index.
     """
 
     def __init__(
@@ -85,7 +89,7 @@ class Guards:
         self.policy_version = policy_version(built)
         self._guards = [guard for guard, _ in built]
         self._of_questions = [guard for guard in self._guards if guard.of_questions]
-        self._hidden = frozenset(guard.name for guard in self._of_questions)
+        self.hidden = frozenset(guard.name for guard in self._of_questions)
         self._deadline_s = settings.deadline_ms / 1000
         self._inline_chars = settings.inline_chars
         self._metrics = metrics
@@ -97,7 +101,7 @@ class Guards:
         if not self._guards:
             return ALLOWED
         finding = await self._run("answer", self._guards, subject)
-        return refused(finding.fault) if finding.fault else decide(finding.verdicts, subject, self._hidden)
+        return refused(finding.fault) if finding.fault else decide(finding.verdicts, subject, self.hidden)
 
     async def judge_hit(self, subject: Subject, policy_version: str) -> GuardDecision:
         """Whether a stored answer may still be served: judged anew when it was stored under another policy.

@@ -25,7 +25,7 @@ from gateway.telemetry.metrics import Metrics
 from gateway.walk import Flying, Served, Walk
 from policies.controls import NO_CONTROLS, Controls, partitioning_only
 from policies.decide import Bypass, Hit, Lookup, Miss, Stale, route
-from policies.keys import CacheKey, KeySpace, canonical_request
+from policies.keys import CacheKey
 from policies.types import Principal
 
 _MAX_KEYS_A_BODY = 16
@@ -90,7 +90,7 @@ class Pipeline:
             await self._look_up(replica, None)
             self._principal(replica, asked.key_digest)
             raise _no_such_model(asked.request.model)
-        controls = self._honoured(asked.controls)
+        controls = honoured(asked.controls, rooms.cache)
         plan = route(asked.request.body, controls, target.mode)
         key = None if isinstance(plan, Bypass) else self._key(replica.tenant_id, target, asked, controls)
         begun = time.perf_counter()
@@ -212,13 +212,6 @@ class Pipeline:
         else:
             passenger.leave()
 
-    def _honoured(self, controls: Controls) -> Controls:
-        if not self._rooms.cache.honoured_controls:
-            return partitioning_only(controls)
-        if controls.no_read and not self._rooms.cache.honour_no_cache:
-            return replace(controls, no_read=False, max_age_s=controls.max_age_s or None)
-        return controls
-
     def _key(self, tenant_id: str, target: Route, asked: Asked, controls: Controls) -> CacheKey:
         model = target.primary.effective_model
         plain = controls is NO_CONTROLS  # a client's own words are not remembered: they could be many and long
@@ -226,15 +219,21 @@ class Pipeline:
         known = asked.keys.get(named) if plain else None
         if known is not None:
             return known
-        space = KeySpace(target.namespace(tenant_id, controls))
-        if controls.caller_key is not None:
-            return space.of_caller(controls.caller_key)
-        key = space.of_request(canonical_request(asked.request.body, self._rooms.cache.ignored_fields))
+        key = target.key(tenant_id, controls, asked.request.body, self._rooms.cache.ignored_fields)
         if plain:
             if len(asked.keys) >= _MAX_KEYS_A_BODY:
                 asked.keys.clear()
             asked.keys[named] = key
         return key
+
+
+def honoured(controls: Controls, cache: CacheSettings) -> Controls:
+    """The controls as far as the operator lets requests have a say."""
+    if not cache.honoured_controls:
+        return partitioning_only(controls)
+    if controls.no_read and not cache.honour_no_cache:
+        return replace(controls, no_read=False, max_age_s=controls.max_age_s or None)
+    return controls
 
 
 def unauthorised() -> ApiError:

@@ -1,12 +1,13 @@
 """Routes: which provider answers a model name, under which name, and how it may be cached."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from gateway.settings import Mode, ModelSettings, Settings
 from policies.controls import Controls
-from policies.keys import Namespace, merge_versions
+from policies.keys import CacheKey, KeySpace, Namespace, canonical_request, merge_versions
+from policies.types import Json
 
 ENGINE = "engine"
 _ANY = "*"
@@ -55,6 +56,20 @@ class Route:
         """Where the keys of a tenant's requests to this route lie."""
         whose = (controls.scope, controls.partition, self.versions, controls.versions)
         return Namespace(tenant_id, "chat", self.primary.effective_model, *whose)
+
+    def key(self, tenant_id: str, controls: Controls, body: Json, ignored: Iterable[str]) -> CacheKey:
+        """The exact key of a request, made anew.
+
+        Args:
+            tenant_id: who asks.
+            controls: what the request asks of the cache; a key of the caller's own replaces the body.
+            body: the neutral request.
+            ignored: as for `canonical_request`.
+        """
+        space = KeySpace(self.namespace(tenant_id, controls))
+        if controls.caller_key is not None:
+            return space.of_caller(controls.caller_key)
+        return space.of_request(canonical_request(body, ignored))
 
 
 class Routes:

@@ -81,6 +81,11 @@ class SemanticWalk:
         self._layer = parts.layer
         self._metrics = parts.metrics
 
+    @property
+    def budget(self) -> Budget:
+        """What says which candidates may answer."""
+        return self._parts.budget
+
     async def place(self, walk: Walk, namespace: Namespace) -> Place | None:
         """Where the question may be compared; None where meaning is not compared, and why is counted.
 

@@ -93,18 +93,40 @@ class Budget:
         ledger = self._ledger(PoolName(tenant_id, route, models))
         decision: Decision = _LOADING
         if ledger.ready:
-            rules = Rules(
-                self._plan.budget(route),
-                self._plan.least_chance,
-                self._plan.audit_share,
-                serving,
-                ledger.caution,
-                ledger.audits(),
-            )
             score = score_of(candidate.probability or 0.0)
-            decision = ledger.decide(candidate, score, rules, self._draw())
+            decision = ledger.decide(candidate, score, self._rules(ledger, serving=serving), self._draw())
         self._metrics.budget_decision(decision.reason)
         return decision
+
+    def weigh(
+        self, tenant_id: str, route: str, candidate: Candidate, models: str, *, serving: bool
+    ) -> tuple[Decision, Mapping[str, float | str]]:
+        """What would become of a candidate by the luckiest draw, and the figures behind it; counts nothing."""
+        ledger = self._ledgers.get(PoolName(tenant_id, route, models))
+        if ledger is None or not ledger.ready:
+            return _LOADING, {"max_wrong": self._plan.budget(route), "caution": "loading"}
+        rules = self._rules(ledger, serving=serving)
+        decision = ledger.weigh(candidate, score_of(candidate.probability or 0.0), rules)
+        figures = ledger.figures
+        return decision, {
+            "max_wrong": rules.delta,
+            "least_chance": rules.least_chance,
+            "caution": rules.caution,
+            "audit_share": rules.audited(),
+            "labels": round(ledger.labels, 1),
+            "audits": round(figures.audits, 1),
+            "wrong_of_all_high": round(figures.of_all_high, 5),
+        }
+
+    def _rules(self, ledger: Ledger, *, serving: bool) -> Rules:
+        return Rules(
+            self._plan.budget(ledger.name.route),
+            self._plan.least_chance,
+            self._plan.audit_share,
+            serving,
+            ledger.caution,
+            ledger.audits(),
+        )
 
     def score_for(self, tenant_id: str, route: str, row: int) -> tuple[str, float] | None:
         """Fingerprint and score with which this worker last met a row; None when it has not."""

@@ -1,5 +1,6 @@
 """One tenant's budget on one route: what was learnt, where the guard stands, and what was counted since."""
 
+import math
 from collections.abc import Iterable
 
 from gateway.db.budget import Counted, MarkRow, PoolName, StateRow
@@ -19,6 +20,7 @@ from policies.budget import (
 from policies.nomination import Candidate
 
 MARKS_LOADED = 1_000
+_LUCKIEST = math.nextafter(1.0, 0.0)
 _REMEMBERED_MARKS = 4_000
 _REMEMBERED_SCORES = 2_000
 _CAUTIONS: dict[str, Caution] = {"normal": "normal", "tightened": "tightened", "suspended": "suspended"}
@@ -87,6 +89,10 @@ class Ledger:
             if len(self._scores) > _REMEMBERED_SCORES:
                 del self._scores[next(iter(self._scores))]
         return decision
+
+    def weigh(self, candidate: Candidate, score: float, rules: Rules) -> Decision:
+        """What would become of the candidate by the luckiest draw; nothing is counted."""
+        return decide(score, candidate.row, self._pool, rules, _LUCKIEST)
 
     def last_score(self, row: int) -> float | None:
         """The score at which the row came up last."""
