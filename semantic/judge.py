@@ -192,22 +192,28 @@ class Judge:
         return sorted(found.values(), key=lambda one: -one.similarity)
 
     def _weigh(self, ask: Ask, found: Sequence[_Found]) -> list[_Found]:
-        """Applies the vetoes; rows that are gone drop out."""
+        """Applies the vetoes, nearest first, until enough have none; rows that are gone drop out."""
         stored = self._parts.questions.questions([one.row for one in found])
-        kept = [one for one in found if one.row in stored]
-        for one in kept:
-            question = stored[one.row]
-            if question.history == ask.question.history:
-                one.how = "turn"
-            elif one.how == "turn":  # the row lies in a partition that its history does not belong to
-                self._parts.told.fault("misplaced")
-                one.veto = FAULT
-                continue
-            if question.turns == ask.question.turns:
-                one.probability = 1.0
-            else:
-                self._weigh_other(one, question, ask.question)
-        return kept
+        weighed: list[_Found] = []
+        wanted = ask.limit
+        for one in found:
+            if one.row in stored and wanted:
+                self._weigh_one(one, stored[one.row], ask.question)
+                weighed.append(one)
+                wanted -= one.veto is None
+        return weighed
+
+    def _weigh_one(self, one: _Found, stored: Question, asked: Question) -> None:
+        if stored.history == asked.history:
+            one.how = "turn"
+        elif one.how == "turn":  # the row lies in a partition that its history does not belong to
+            self._parts.told.fault("misplaced")
+            one.veto = FAULT
+            return
+        if stored.turns == asked.turns:
+            one.probability = 1.0
+        else:
+            self._weigh_other(one, stored, asked)
 
     def _weigh_other(self, one: _Found, stored: Question, asked: Question) -> None:
         """Applies the vetoes to a candidate that is not the same question to the letter."""

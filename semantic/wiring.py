@@ -5,12 +5,13 @@ import contextlib
 import hashlib
 import importlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from policies.questions import Question
 from semantic.embedders.contract import Embedder
 from semantic.embedders.shared import SharedEmbedder
 from semantic.embedders.table import load_embedder
@@ -37,6 +38,8 @@ _MIB = 1 << 20
 
 _VERIFIER = "semantic.verifier:load_verifier"
 """Takes a folder, or None for the packaged weights, and a number of threads."""
+
+_PACKAGED_VERIFIER = Path(__file__).parent / "weights" / "verifier.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +101,24 @@ def build_judge(
 class Service:
     """The index and what feeds it; lives in one event loop.
 
+    Args:
+        options: of the process.
+        models: what judges.
+        metrics: hears what happens.
+        asked: what was asked in the rows of an index without a database, which the caller fills.
+
     Attributes:
         judge: what answers.
         follower: what follows the rows; None until the database could be opened, or when there is none.
     """
 
-    def __init__(self, options: Options, models: Models, metrics: Metrics) -> None:
+    def __init__(self, options: Options, models: Models, metrics: Metrics, asked: Questions | None = None) -> None:
         self.metrics = metrics
         self.index = Index(models.embedder.dimensions, models.embedder.fingerprint)
         self.follower: Follower | None = None
         self._options = options
         self._models = models
-        self._questions: StoredQuestions | None = None
+        self._questions: Questions | None = asked
         self.judge = build_judge(models, self.index, self, metrics, lambda: self.reached)
         self._watch()
 
@@ -123,7 +132,7 @@ class Service:
         """Whether the index holds what the rows held when the service started."""
         return self._options.database_url is None or (self.follower is not None and self.follower.ready)
 
-    def questions(self, rows: Any) -> Any:
+    def questions(self, rows: Sequence[int]) -> Mapping[int, Question]:
         """What was asked in rows; see `semantic.judge.Questions`."""
         return self._questions.questions(rows) if self._questions is not None else {}
 
@@ -152,11 +161,10 @@ class Service:
             reason = await asyncio.to_thread(load, self.index, home, origin)
             _LOG.warning("snapshot: %s", reason or f"{len(self.index)} rows")
         budget = self._options.questions_mib * _MIB
-        self._questions = StoredQuestions(store, self.index, asyncio.get_running_loop(), budget_bytes=budget)
+        loop = asyncio.get_running_loop()
+        self._questions = questions = StoredQuestions(store, self.index, loop, budget_bytes=budget)
         embedder, conversations = self._models.embedder, self._models.conversations
-        self.follower = Follower(
-            Sources(store, self.index, self._questions, embedder, conversations, self.metrics)
-        )
+        self.follower = Follower(Sources(store, self.index, questions, embedder, conversations, self.metrics))
         keeper = Keeper(
             self.index,
             home,
@@ -206,6 +214,7 @@ def _load_embedder(options: Options) -> Embedder:
 
 def _load_verifier(options: Options) -> Any:
     module, _, function = _VERIFIER.partition(":")
-    if find_spec(module) is None:
+    if options.verifier is None and (find_spec(module) is None or not _PACKAGED_VERIFIER.is_file()):
+        _LOG.warning("there is no verifier; nothing but the same question will be served")
         return None
     return getattr(importlib.import_module(module), function)(options.verifier, options.threads)
