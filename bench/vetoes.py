@@ -20,7 +20,8 @@ from semantic.lexicon import load_lexicon
 
 SETS = (
     "semantic/fow_pairs.jsonl", "semantic/svamp_number_traps.jsonl", "semantic/gsmplus_pairs.jsonl.gz",
-    "semantic/situatedqa_date_pairs.jsonl.gz", "semantic/xstest_pairs.jsonl", "semantic/boolq_contrast_pairs.jsonl",
+    "semantic/situatedqa_date_pairs.jsonl.gz", "semantic/xstest_pairs.jsonl",
+    "semantic/boolq_contrast_pairs.jsonl",
     "train/advising_pairs.jsonl.gz", "train/ambignq_pairs.jsonl.gz", "train/breaking_nli_pairs.jsonl.gz",
     "train/condaqa_pairs.jsonl.gz", "train/disfl_qa_pairs.jsonl.gz", "train/negation_pairs.jsonl.gz",
     "train/sgd_request_pairs.jsonl.gz", "train/spider_syn_pairs.jsonl.gz", "train/timeqa_pairs.jsonl.gz",
@@ -50,9 +51,9 @@ class Share(msgspec.Struct):
 
 def rows(file: Path) -> Iterator[dict[str, object]]:
     """The file's JSON lines, unpacked when its name says so."""
-    opened = gzip.open(file, "rt", encoding="utf-8") if file.suffix == ".gz" else file.open(encoding="utf-8")
-    with opened as lines:
-        yield from (json.loads(line) for line in lines if line.strip())
+    packed = file.read_bytes()
+    text = (gzip.decompress(packed) if file.suffix == ".gz" else packed).decode()
+    yield from (json.loads(line) for line in text.splitlines() if line.strip())
 
 
 def pairs(file: Path) -> Iterator[Pair]:

@@ -14,7 +14,8 @@ LETTERS = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
 NEAR = frozenset({"@", "&", "+", "$", "\\"})
 """Hypernym, similar, derived, verb group, pertainym."""
 HEAD = """\
-# Single words that may stand for one another: synonym sets, each with what is directly above it or derived from it.
+# Single words that may stand for one another: synonym sets, each with what is directly above it or
+# derived from it.
 # Only words that occur in WordNet's tagged texts. Derived by scripts/derive_synonyms.py.
 # Source: WordNet 3.0, Princeton University. Licence: WordNet 3.0 licence, see WORDNET-LICENSE.
 """
@@ -40,7 +41,7 @@ def synsets(folder: Path, part: str) -> dict[tuple[str, str], tuple[list[str], l
         if line.startswith(" "):
             continue
         fields = line.split(" ")
-        count = int(fields[3], 16)
+        count = int(fields[3], base=16)
         words = [fields[4 + 2 * number].partition("(")[0] for number in range(count)]
         start = 4 + 2 * count
         pointers = [
@@ -64,7 +65,8 @@ def main() -> None:
         for kind, offset, ends in near:
             theirs = sets[kind, offset][0]
             if ends != "0000":
-                left, right = words[int(ends[:2], 16) - 1], theirs[int(ends[2:], 16) - 1]
+                couple = int(ends, 16)
+                left, right = words[(couple >> 8) - 1], theirs[(couple & 0xFF) - 1]
                 derived = left in common[letter] and right in common[kind] and stem(left) != stem(right)
                 lines.update([f"{min(left, right)} {max(left, right)}"] if derived else [])
             elif others := sorted(common[kind].intersection(theirs) - set(own)):

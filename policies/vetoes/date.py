@@ -9,7 +9,7 @@ _HALF_DAY = 720
 
 
 def differs(stored: Facts, asked: Facts) -> str | None:
-    """The parts of dates that differ; what only one question names counts between questions that are else alike."""
+    """The parts of dates that differ; what only one question names counts between else like questions."""
     if stored.dates == asked.dates:
         return None
     one, other = stored.dates, asked.dates

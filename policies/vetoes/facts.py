@@ -7,7 +7,7 @@ Amount = tuple[str, float, float, bool]
 a one that a writer may well leave out."""
 
 DatePart = tuple[str, int]
-"""`year`, `month`, `day`, `weekday`, `minute` (of the day), `decade`, `day:1` (tomorrow) and the like; and its value."""
+"""`year`, `month`, `day`, `weekday`, `minute` (of the day), `decade`, `day_from_now` and so on; and its value."""
 
 Marks = dict[str, dict[str, frozenset[str]]]
 """Kind of group → group → the members that the text names."""
@@ -31,7 +31,7 @@ class Facts(msgspec.Struct, frozen=True):
         negations: number of negating words; only whether it is odd counts.
         denied: the content words behind the negating ones.
         initials: the first letters of the words, so that an abbreviation is found in what it stands for.
-        doubtful: the text is negative without a negating word (`stopped`, `broken`), so its polarity proves nothing.
+        doubtful: the text is negative without a negating word (`stopped`), so its polarity proves nothing.
         unread: digest of the part beyond the length that is read; empty when all was read.
     """
 

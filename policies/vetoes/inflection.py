@@ -55,7 +55,7 @@ def stem(word: str) -> str:
         return f"{word[:-3]}y"
     if word.endswith("ied") and size > 4:  # noqa: PLR2004
         return f"{word[:-3]}y"
-    if word.endswith("sses") or word.endswith(("xes", "ches", "shes")):
+    if word.endswith(("sses", "xes", "ches", "shes")):
         return word[:-2]
     if word.endswith("s") and not word.endswith(("ss", "us", "is")):
         word = word[:-1]

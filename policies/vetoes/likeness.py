@@ -1,4 +1,4 @@
-"""Likeness: how much of their content two texts share, as a ground for rules that hold only between near neighbours."""
+"""Likeness: how much of their content two texts share; some rules hold only between near neighbours."""
 
 from policies.vetoes.facts import Facts
 

@@ -5,7 +5,8 @@ from policies.vetoes.facts import Facts
 from policies.vetoes.likeness import likeness
 
 _ALIKE, _EQUAL = 0.6, 0.8
-_NEED = frozenset({"need", "must", "require", "requir", "required", "necessary", "compulsory", "mandatory", "obligatory",
+_NEED = frozenset({"need", "must", "require", "requir", "required", "necessary", "compulsory", "mandatory",
+    "obligatory",
                    "essential", "needed", "have"})  # fmt: skip
 
 

@@ -20,7 +20,6 @@ VETOES: dict[str, str] = {
     "action": "policies.vetoes.action:differs",
     "place": "policies.vetoes.place:differs",
     "modifier": "policies.vetoes.modifier:differs",
-    "topic": "policies.vetoes.topic:differs",
     "tense": "policies.vetoes.tense:differs",
     "scope": "policies.vetoes.scope:differs",
     "person": "policies.vetoes.person:differs",

@@ -8,7 +8,8 @@ from policies.vetoes.lexicon import Lexicon
 from policies.vetoes.reading.tokens import Token
 
 _FIRST_YEAR, _LAST_YEAR = 1700, 2150
-_BEFORE_MONTH = frozenset({"in", "since", "until", "till", "by", "of", "last", "next", "early", "late", "during", "before", "after"})  # fmt: skip
+_BEFORE_MONTH = frozenset({"in", "since", "until", "till", "by", "of", "last", "next", "early", "late",
+    "during", "before", "after"})  # fmt: skip
 _DIGITS = re.compile(r"\d+")
 _DOUBTFUL = frozenset({"may", "march", "mar", "dec", "oct", "jan", "sep"})
 _NAMED = frozenset({"may", "march"})

@@ -8,25 +8,35 @@ _DURATIONS = frozenset({"days", "weeks", "months", "hours", "minutes", "years", 
 _PRICED = frozenset(
     {"is", "are", "does", "do", "did", "will", "would", "to", "for", "was", "can", "should", "s", "extra"}
 )
-_AUXILIARIES = frozenset({"do", "does", "did", "is", "are", "was", "were", "will", "can", "should", "would", "must", "may",
-                          "has", "have", "could", "shall", "am", "to", "isn't", "doesn't", "won't"})  # fmt: skip
-_BARE = {"when": "time", "where": "place", "who": "person", "whom": "person", "why": "reason", "whose": "person"}
-_OF_HOW = {"long": "duration", "soon": "duration", "old": "age", "far": "distance", "often": "frequency",
-           "many": "count", "much": "amount", "late": "time", "early": "time", "regularly": "frequency",
-           "frequently": "frequency", "big": "size", "large": "size", "tall": "size", "heavy": "weight",
-           "fast": "speed", "come": "reason", "quickly": "duration", "safe": "yes or no", "likely": "yes or no"}  # fmt: skip
-_OF_WHAT = {"time": "time", "date": "time", "day": "time", "year": "time", "month": "time", "price": "price",
-            "age": "age", "colour": "colour", "color": "colour", "size": "size", "address": "place",
-            "country": "country", "city": "city", "language": "language", "temperature": "temperature"}  # fmt: skip
-_LEADING = frozenset(
-    {"hi", "hello", "hey", "hiya", "please", "pls", "so", "and", "but", "ok", "at", "by", "from", "in", "for", "until",
-     "till", "to", "on", "since", "of", "with", "after", "do", "does", "you", "can", "could", "tell", "me", "know",
-     "explain", "about", "um", "er", "thanks", "just", "exactly", "i", "need", "want", "would", "like", "i'd", "wonder",
-     "there", "anyone", "any", "idea", "not", "sure", "wondering", "question", "up"}
-)  # fmt: skip
-_FORMS = {"wheres": "where", "whens": "when", "whos": "who", "whys": "why", "where's": "where", "when's": "when",
-          "who's": "who", "why's": "why", "how's": "how", "what's": "what", "whats": "what", "hows": "how",
-          "which": "what"}  # fmt: skip
+_AUXILIARIES = frozenset({
+    "do", "does", "did", "is", "are", "was", "were", "will", "can", "should", "would", "must", "may", "has",
+    "have", "could", "shall", "am", "to", "isn't", "doesn't", "won't",
+})  # fmt: skip
+_BARE = {
+    "when": "time", "where": "place", "who": "person", "whom": "person", "why": "reason", "whose": "person",
+}  # fmt: skip
+_OF_HOW = {
+    "long": "duration", "soon": "duration", "old": "age", "far": "distance", "often": "frequency",
+    "many": "count", "much": "amount", "late": "time", "early": "time", "regularly": "frequency",
+    "frequently": "frequency", "big": "size", "large": "size", "tall": "size", "heavy": "weight",
+    "fast": "speed", "come": "reason", "quickly": "duration", "safe": "yes or no", "likely": "yes or no",
+}  # fmt: skip
+_OF_WHAT = {
+    "time": "time", "date": "time", "day": "time", "year": "time", "month": "time", "price": "price",
+    "age": "age", "colour": "colour", "color": "colour", "size": "size", "address": "place",
+    "country": "country", "city": "city", "language": "language", "temperature": "temperature",
+}  # fmt: skip
+_LEADING = frozenset({
+    "hi", "hello", "hey", "hiya", "please", "pls", "so", "and", "but", "ok", "at", "by", "from", "in", "for",
+    "until", "till", "to", "on", "since", "of", "with", "after", "do", "does", "you", "can", "could", "tell",
+    "me", "know", "explain", "about", "um", "er", "thanks", "just", "exactly", "i", "need", "want", "would",
+    "like", "i'd", "wonder", "there", "anyone", "any", "idea", "not", "sure", "wondering", "question", "up",
+})  # fmt: skip
+_FORMS = {
+    "wheres": "where", "whens": "when", "whos": "who", "whys": "why", "where's": "where", "when's": "when",
+    "who's": "who", "why's": "why", "how's": "how", "what's": "what", "whats": "what", "hows": "how",
+    "which": "what",
+}  # fmt: skip
 
 
 def asked(row: Sequence[Token]) -> set[str]:
@@ -37,7 +47,7 @@ def asked(row: Sequence[Token]) -> set[str]:
         if token.kind != "word":
             leading = token.kind in {"stop", "comma"} or (leading and token.kind == "fence")
             continue
-        word = _FORMS.get(token.text.replace("’", "'"), token.text)
+        word = _FORMS.get(token.text, token.text)
         if leading or token.first or at == len(row) - 1:
             kind = _kind(word, row, at)
             if kind:

@@ -104,7 +104,7 @@ class _Reading:
     def _common(self, at: int, token: Token) -> None:
         """A word without a meaning of its own."""
         word = token.text
-        if "'" in word or "’" in word:
+        if "'" in word:
             self._word(at, token)
             return
         if token.capital:
@@ -185,7 +185,7 @@ class _Reading:
         while end < len(self.row) and self.row[end].glued and self.row[end].kind in {"word", "number"}:
             end += 1
         parts = self.row[at:end]
-        if len(parts) == 2 and parts[0].kind == "word" and self._is_product(parts):
+        if len(parts) == 2 and parts[0].kind == "word" and self._is_product(parts):  # noqa: PLR2004
             self._word(at, parts[0])
             value = float(parts[1].text.replace(",", ""))
             self.amounts.append(("", value, value, False))
@@ -229,7 +229,7 @@ class _Reading:
 
     def _word(self, at: int, token: Token) -> None:
         written = token.text
-        word = written[:-2] if written.endswith(("'s", "’s")) else written.replace("’", "'")
+        word = written.removesuffix("'s")
         lexicon = self.lexicon
         meaning = lexicon.words.get(word)
         self.words.add(word)
@@ -259,9 +259,9 @@ class _Reading:
             self.doubtful = True
 
     def _negate(self, at: int) -> None:
-        """Count a negation, unless it opens a question whose answer is that of the plain one: `isn't there a way`."""
+        """Count a negation, unless it opens a question that asks what the plain one does: `isn't there`."""
         token, follows = self.row[at], self.row[at + 1].text if at + 1 < len(self.row) else ""
-        if token.text.endswith(("n't", "n’t", "nt")) and follows in _SUBJECTS and self._opens(at):
+        if token.text.endswith(("n't", "nt")) and follows in _SUBJECTS and self._opens(at):
             return
         if token.text == "no" and (token.first and follows in {",", ""}):
             return

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from policies.vetoes.inflection import stem
 from policies.vetoes.reading.tokens import Token
 
-_PERSONS = {"i": "i", "me": "i", "my": "i", "mine": "i", "i'm": "i", "i've": "i", "you": "you", "your": "you", "we": "i",
+_PERSONS = {"i": "i", "me": "i", "my": "i", "mine": "i", "i'm": "i", "i've": "i", "you": "you", "your":
+    "you", "we": "i",
             "us": "i", "our": "i"}  # fmt: skip
 _RELATING = frozenset({"to", "from", "into", "by", "than", "and", "or", "with", "for", "before", "after", "over",
                        "without", "versus", "vs", "on", "of", "in"})  # fmt: skip

@@ -12,7 +12,7 @@ READ_CHARACTERS = 4000
 _HEAD, _TAIL = 3000, 1000
 
 _SCAN = re.compile(
-    r"(?P<word>[^\W\d_]{1,60}(?:['’][^\W\d_]{1,20}){0,3}(?![\w@(/\\:+#-]|\.\w))"
+    r"(?P<word>[^\W\d_]{1,60}(?:'[^\W\d_]{1,20}){0,3}(?![\w@(/\\:+#-]|\.\w))"
     r"|(?P<fence>```)"
     r"|(?P<code>`[^`\n]{1,120}`)"
     r"|(?P<link>(?:https?://|www\.)[^\s<>\"')\]]{3,300}"
@@ -24,23 +24,23 @@ _SCAN = re.compile(
     r"|(?P<isodate>\d{4}-\d{1,2}-\d{1,2}(?!\d))"
     r"|(?P<date>\d{1,2}[/.]\d{1,2}[/.](?:\d{4}|\d{2})(?!\d))"
     r"|(?P<clock>\d{1,2}[:.]\d{2}(?::\d{2})?\s?(?:[aApP]\.?[mM]\b\.?)|\d{1,2}:\d{2}(?::\d{2})?(?!\d)"
-    r"|\d{1,2}\s?(?:[aApP]\.?[mM]\b\.?|o['’]?\s?clock))"
+    r"|\d{1,2}\s?(?:[aApP]\.?[mM]\b\.?|o'?\s?clock))"
     r"|(?P<version>[vV]?\d{1,5}(?:\.\d{1,5}){2,5}|[vV]\d{1,5}(?:\.\d{1,5})?)(?![\w.])"
     r"|(?P<ordinal>\d{1,6}(?:st|nd|rd|th)\b)"
     r"|(?P<phone>\+\d{1,3}[\s-]?\d[\d\s-]{5,20}\d)"
-    r"|(?P<decade>(?:1[89]|20)\d0['’]?s\b)"
+    r"|(?P<decade>(?:1[89]|20)\d0'?s\b)"
     r"|(?P<money>[$€£¥₹]\s?)"
     r"|(?P<fraction>\d{1,3}/\d{1,3}(?![\d/]))"
     r"|(?P<number>(?:\d{1,3}(?:,\d{3}){1,5}(?!\d)|\d{1,30},\d\d(?![\d,])|\d{1,30})(?:\.\d{1,20})?)"
-    r"|(?P<piece>[^\W\d_]{1,60}(?:['’][^\W\d_]{1,20}){0,3})"
+    r"|(?P<piece>[^\W\d_]{1,60}(?:'[^\W\d_]{1,20}){0,3})"
     r"|(?P<percent>%)"
     r"|(?P<stop>[.?!;\n])"
     r"|(?P<comma>,)"
 )
 _SPECIAL = re.compile(r"[\d`@/\\_()#+=<>&|:*$€£¥₹%~]|--|->|[.!]\w")
-_PLAIN = re.compile(r"([^\W\d_]{1,60}(?:['’][^\W\d_]{1,20}){0,3})|([.?!;\n])|(,)")
-_QUOTE_MARKS = frozenset("\"“”«`'‘")
-_QUOTES = re.compile(r"[\"“”«]([^\"“”»\n]{1,160})[\"“”»]|(?<!\w)[‘'`]{1,2}([^'’`\n]{2,160}?)[’']{1,2}(?!\w)")
+_PLAIN = re.compile(r"([^\W\d_]{1,60}(?:'[^\W\d_]{1,20}){0,3})|([.?!;\n])|(,)")
+_QUOTE_MARKS = frozenset("\"“”«`'")
+_QUOTES = re.compile(r"[\"“”«]([^\"“”»\n]{1,160})[\"“”»]|(?<!\w)['`]{1,2}([^'`\n]{2,160}?)'{1,2}(?!\w)")
 _WORD = re.compile(r"[^\W_]{1,60}")
 
 
@@ -65,12 +65,16 @@ class Token(NamedTuple):
 
 
 def bounded(text: str) -> tuple[str, bytes]:
-    """The part that is read and the digest of the part that is not."""
+    """The part that is read, its apostrophes straight, and the digest of the part that is not."""
     if len(text) <= READ_CHARACTERS:
-        return text, b""
+        return _straight(text), b""
     middle = text[_HEAD:-_TAIL]
     digest = hashlib.sha256(middle.encode("utf-8", "surrogatepass")).digest()
-    return f"{text[:_HEAD]}\n{text[-_TAIL:]}", digest
+    return _straight(f"{text[:_HEAD]}\n{text[-_TAIL:]}"), digest
+
+
+def _straight(text: str) -> str:
+    return text.replace("\u2019", "'").replace("\u2018", "'")
 
 
 def tokens(text: str) -> list[Token]:

@@ -1,9 +1,0 @@
-"""Topics: two things of one sort, such as two drugs or two animals."""
-
-from policies.vetoes.exclusion import clash
-from policies.vetoes.facts import Facts
-
-
-def differs(stored: Facts, asked: Facts) -> str | None:
-    """The members of one group that the questions do not share."""
-    return clash(stored, asked, "topic")
