@@ -63,7 +63,7 @@ def stem(word: str) -> str:
         rest = word[: -len(ending)]
         if word.endswith(ending) and len(rest) > 2 and not _VOWELS.isdisjoint(rest):  # noqa: PLR2004
             return _closed(rest)
-    return word[:-1] if word.endswith("e") and len(word) > 4 else word  # noqa: PLR2004
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word  # noqa: PLR2004
 
 
 def _closed(rest: str) -> str:

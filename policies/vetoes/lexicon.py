@@ -1,8 +1,8 @@
 """The lexicon: every word list the vetoes use, parsed into tables for one look-up per word.
 
 The lists are the text files of `data/`; this module is given their contents. A line that starts with `#` is
-a remark, but `# forms: verb adjective noun` and `# kind: antonym` in a file's head say how its words inflect and what
-its groups are for. Words of a phrase are joined by `_`; `..` in a phrase stands for up to four words.
+a remark, but `# forms: verb adjective noun` and `# kind: antonym` in a file's head say how its words inflect and
+what its groups are for. Words of a phrase are joined by `_`; `..` in a phrase stands for up to four words.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

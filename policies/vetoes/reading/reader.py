@@ -153,6 +153,8 @@ class _Reading:
         gap = at - self.amount_end
         joined = gap == 0 or (gap == 1 and self.row[at - 1].text == "and")
         joined = joined and self.row[at].text not in {"a", "an"}
+        if joined and self.row[at].glued and not found[0] and self.amounts[-1][0] == "time":
+            found = ("time", found[2] * 60, found[2], False)
         if joined and self.amounts and found[0] in _COMPOUND and self.amounts[-1][0] == found[0]:
             _, base, value, _ = self.amounts.pop()
             found = (found[0], round(base + found[1], 6), value, False)

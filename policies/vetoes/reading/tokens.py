@@ -41,6 +41,7 @@ _SPECIAL = re.compile(r"[\d`@/\\_()#+=<>&|:*$€£¥₹%~]|--|->|[.!]\w")
 _PLAIN = re.compile(r"([^\W\d_]{1,60}(?:'[^\W\d_]{1,20}){0,3})|([.?!;\n])|(,)")
 _QUOTE_MARKS = frozenset("\"“”«`'")
 _QUOTES = re.compile(r"[\"“”«]([^\"“”»\n]{1,160})[\"“”»]|(?<!\w)['`]{1,2}([^'`\n]{2,160}?)'{1,2}(?!\w)")
+_BLANKS = re.compile(r"[^\S\n]+")
 _WORD = re.compile(r"[^\W_]{1,60}")
 
 
@@ -65,7 +66,7 @@ class Token(NamedTuple):
 
 
 def bounded(text: str) -> tuple[str, bytes]:
-    """The part that is read, its apostrophes straight, and the digest of the part that is not."""
+    """The part that is read, in straight apostrophes and single blanks, and the digest of the rest."""
     if len(text) <= READ_CHARACTERS:
         return _straight(text), b""
     middle = text[_HEAD:-_TAIL]
@@ -74,7 +75,7 @@ def bounded(text: str) -> tuple[str, bytes]:
 
 
 def _straight(text: str) -> str:
-    return text.replace("\u2019", "'").replace("\u2018", "'")
+    return _BLANKS.sub(" ", text.replace("\u2019", "'").replace("\u2018", "'"))
 
 
 def tokens(text: str) -> list[Token]:
