@@ -28,18 +28,20 @@ _MAX_ANSWER_BYTES = 8 << 20
 _PROBE_WITHIN_S = 2.0
 _KEEP_ALIVE_S = 30.0
 _MAX_CONNECTIONS = 64
+_LONGEST_PAUSES = 16
 
 
 class SemanticLink:
     """Calls to one semantic service.
 
     While the breaker is open a call costs nothing: it is refused at once, and a background probe asks for the
-    service's health every `retry_s` until it is well.
+    service's health until it is well. The first failure after that opens the breaker again, for twice as long: a
+    service may say that it is well and still be too slow.
 
     Args:
         target: where it is.
         failures: so many in a row open the breaker.
-        retry_s: time between two probes.
+        retry_s: time between two probes, at first.
         on_fault: told the reason of each failure.
     """
 
@@ -51,6 +53,7 @@ class SemanticLink:
         self._retry_s = retry_s
         self._on_fault = on_fault
         self._failures = 0
+        self._pause_s = retry_s
         self._probe: asyncio.Task[None] | None = None
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
@@ -145,6 +148,7 @@ class SemanticLink:
         if not sane(answer):
             raise self._failed("garbled")
         self._failures = 0
+        self._pause_s = self._retry_s
         return answer
 
     async def _twice(self, path: str, body: bytes) -> tuple[int, bytes]:
@@ -185,11 +189,12 @@ class SemanticLink:
     async def _probe_until_back(self) -> None:
         try:
             while not self._closed:
-                await asyncio.sleep(self._retry_s)
+                await asyncio.sleep(self._pause_s)
                 if await self.healthy():
                     break
         finally:
-            self._failures = 0
+            self._failures = self._allowed - 1
+            self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSES * self._retry_s)
             self._probe = None
 
 
