@@ -39,6 +39,10 @@ class Budget(Protocol):
         """Whether a candidate that a verifier has judged may answer; called once per candidate, in order."""
         ...
 
+    def came(self, tenant_id: str, route: str, models: str) -> None:
+        """A request came, with or without candidates; called once, before `decide`."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Sought:
@@ -130,6 +134,7 @@ class SemanticWalk:
     async def _seek(self, walk: Walk, where: Place) -> Sought:
         due_s = self._layer.due_s()
         nominated = await self._layer.nominate(where, due_s)
+        self._parts.budget.came(walk.replica.tenant_id, walk.target.name, nominated.models)
         wanted, refused = self._wanted(walk, nominated)
         if not wanted:
             return Sought(Miss(refused))

@@ -110,9 +110,12 @@ class SemanticSettings(Frozen):
         token: sent to a service over TCP as a bearer token; a Unix socket needs none.
         limit: most candidates looked at in one request.
         max_wrong: the error budget: largest share of requests of a tenant and route that may get a wrong answer.
+        rule: `learned` decides by the error budget; `fixed` serves from `min_probability` on and learns nothing.
         audit_share: share of would-be hits that also go to the model, so that answers can be compared.
         min_probability: least probability of the same answer at which an entry is served before the budget has
             learnt more.
+        label_half_life_s: after this time what was learnt from a comparison counts half.
+        feedback_similarity: least cosine at which a row goes out of service with one that was reported wrong.
         conversations: whether whole conversations are compared, or only questions asked after the same turns.
         model, verifier: folders of the embedded service's models; the packaged ones when absent.
         threads: of the embedded service; one when absent.
@@ -128,8 +131,11 @@ class SemanticSettings(Frozen):
     token: SecretStr | None = None
     limit: Annotated[int, Field(ge=1, le=16)] = 4
     max_wrong: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    rule: Literal["learned", "fixed"] = "learned"
     audit_share: Annotated[float, Field(ge=0, le=1)] = 0.02
     min_probability: Annotated[float, Field(ge=0, le=1)] = 0.97
+    label_half_life_s: Annotated[float, Field(ge=3600)] = 30 * 24 * 3600
+    feedback_similarity: Annotated[float, Field(gt=0, le=1)] = 0.93
     conversations: bool = True
     model: Path | None = None
     verifier: Path | None = None
@@ -264,6 +270,7 @@ class ModelSettings(Frozen):
         fallback: model names tried in order when the provider fails before its first byte.
         mode: overrides `cache.mode`.
         ttl_s: overrides `cache.ttl_s`.
+        max_wrong: overrides `semantic.max_wrong`.
         versions: parts of the key, such as a prompt-template version; a bump makes old entries unreachable.
     """
 
@@ -274,4 +281,5 @@ class ModelSettings(Frozen):
     fallback: tuple[str, ...] = ()
     mode: Mode | None = None
     ttl_s: Annotated[int, Field(ge=1)] | None = None
+    max_wrong: Annotated[float, Field(gt=0, lt=1)] | None = None
     versions: Mapping[str, str] = Field(default_factory=dict)

@@ -1,6 +1,7 @@
 """All budgets of a worker: decides at once from memory, learns from the database that all workers write to."""
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ _SAVE_EVERY = 5
 _LOAD_SLICE = 4
 _LOADING = Refuse(0.0, 1.0, "loading")
 _HALF_LIVES_KEPT = 8
+_ENOUGH_LABELS = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,7 @@ class BudgetPlan:
         audit_share: share of would-be hits that also go to the model.
         half_life_s: after this time a label counts half.
         least_chance: candidates less likely right than this are never served.
+        first_probability: nor are candidates whose verifier's probability is less, until there are enough labels.
     """
 
     max_wrong: float
@@ -41,6 +44,7 @@ class BudgetPlan:
     audit_share: float = 0.02
     half_life_s: float = 30 * 24 * 3600.0
     least_chance: float = 0.9
+    first_probability: float = 0.0
 
     def budget(self, route: str) -> float:
         """The budget of a route."""
@@ -69,6 +73,7 @@ class Budget:
         self._log = log
         self._now_s = now_s
         self._draw = draw
+        self._least_score = score_of(plan.first_probability) if plan.first_probability > 0 else -math.inf
         self._ledgers: dict[PoolName, Ledger] = {}
         self._loading: set[asyncio.Task[None]] = set()
         self._last = -1
@@ -86,7 +91,7 @@ class Budget:
 
     def came(self, tenant_id: str, route: str, models: str) -> None:
         """A request came to the layer, with or without candidates; the bound is a share of these."""
-        self._ledger(PoolName(tenant_id, route, models)).came()
+        self._ledger(PoolName(tenant_id, route, models)).came(self._plan.budget(route))
 
     def decide(self, tenant_id: str, route: str, candidate: Candidate, models: str, *, serving: bool) -> Decision:
         """Whether a candidate that a verifier has judged may answer."""
@@ -102,8 +107,8 @@ class Budget:
         self, tenant_id: str, route: str, candidate: Candidate, models: str, *, serving: bool
     ) -> tuple[Decision, Mapping[str, float | str]]:
         """What would become of a candidate by the luckiest draw, and the figures behind it; counts nothing."""
-        ledger = self._ledgers.get(PoolName(tenant_id, route, models))
-        if ledger is None or not ledger.ready:
+        ledger = self._ledger(PoolName(tenant_id, route, models))
+        if not ledger.ready:
             return _LOADING, {"max_wrong": self._plan.budget(route), "caution": "loading"}
         rules = self._rules(ledger, serving=serving)
         decision = ledger.weigh(candidate, score_of(candidate.probability or 0.0), rules)
@@ -120,12 +125,13 @@ class Budget:
 
     def _rules(self, ledger: Ledger, *, serving: bool) -> Rules:
         return Rules(
-            self._plan.budget(ledger.name.route),
+            ledger.delta(self._plan.budget(ledger.name.route)),
             self._plan.least_chance,
             self._plan.audit_share,
             serving,
             ledger.caution,
             ledger.audits(),
+            self._least_score if ledger.labels < _ENOUGH_LABELS else -math.inf,
         )
 
     def score_for(self, tenant_id: str, route: str, row: int) -> tuple[str, float] | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from gateway.db.budget import Counted, MarkRow, PoolName, StateRow
 from policies.budget import (
+    Bank,
     Caution,
     Decision,
     Explore,
@@ -37,6 +38,7 @@ class Ledger:
 
     __slots__ = (
         "_audited",
+        "_bank",
         "_known",
         "_pool",
         "_scores",
@@ -57,6 +59,7 @@ class Ledger:
         self.figures: Figures = Window().figures()
         self._pool = Pool(half_life_s)
         self._window = Window()
+        self._bank = Bank()
         self._audited = 0.0
         self._unsaved = [0, 0, 0]
         self._known: dict[int, None] = {}
@@ -72,9 +75,14 @@ class Ledger:
         """How many labels were learnt from, faded."""
         return self._pool.labels
 
-    def came(self) -> None:
-        """A request came to the layer."""
+    def came(self, budget: float) -> None:
+        """A request came to the layer, entitled to its share of the budget."""
         self._unsaved[0] += 1
+        self._bank.came(budget)
+
+    def delta(self, budget: float) -> float:
+        """What the next request may risk."""
+        return self._bank.delta(budget)
 
     def decide(self, candidate: Candidate, score: float, rules: Rules, u: float) -> Decision:
         """What becomes of the candidate; counted, and its score kept in case feedback comes."""
@@ -83,6 +91,7 @@ class Ledger:
             self._unsaved[1] += 1
         if isinstance(decision, Serve):
             self._unsaved[2] += 1
+            self._bank.risked(decision.chance)
         if isinstance(decision, Serve | Explore):
             self._scores.pop(candidate.row, None)
             self._scores[candidate.row] = score

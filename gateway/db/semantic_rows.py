@@ -17,6 +17,7 @@ from gateway.db.tables import COUNTERS, PURGE_LOG, SEMANTIC_DELETIONS, SEMANTIC_
 _ROWS = SEMANTIC_ROWS.c
 _PLACE = (_ROWS.family, _ROWS.partition, _ROWS.question)
 _SERVED = (_ROWS.row, _ROWS.tenant_id, *_PLACE, _ROWS.key, _ROWS.route, _ROWS.sealed, _ROWS.state)
+_MOST_OF_KEYS = 100
 LIVE, QUARANTINED = "live", "quarantined"
 
 
@@ -61,6 +62,15 @@ class SemanticRows:
         async def work(connection: AsyncConnection) -> dict[int, SemanticRow]:
             found = await connection.execute(select(*_SERVED).where(_ROWS.row.in_(rows)))
             return {row.row: SemanticRow(*row) for row in found}
+
+        return await self._database.read(work)
+
+    async def of_keys(self, tenant_id: str, keys: Sequence[bytes]) -> list[SemanticRow]:
+        """The tenant's rows whose own exact key is one of these."""
+
+        async def work(connection: AsyncConnection) -> list[SemanticRow]:
+            query = select(*_SERVED).where(_ROWS.tenant_id == tenant_id, _ROWS.key.in_(keys))
+            return [SemanticRow(*row) for row in await connection.execute(query.limit(_MOST_OF_KEYS))]
 
         return await self._database.read(work)
 

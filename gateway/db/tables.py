@@ -105,7 +105,7 @@ SEMANTIC_ROWS = Table(
     Column("partition", LargeBinary(32), nullable=False),
     Column("asked", LargeBinary(32), nullable=False),
     Column("question", LargeBinary, nullable=False),
-    Column("key", LargeBinary(32), nullable=False),
+    Column("key", LargeBinary(32), nullable=False, index=True),
     Column("route", Text, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
     Column("as_of", BigInteger, nullable=False),

@@ -69,6 +69,7 @@ class Metrics:
             "budget_steps", "Moves of the error budget's guard", "caution", "reason"
         )
         self._compared = self._counter("budget_audits", "Stored answers compared with fresh ones", "how", "result")
+        self._feedback = self._counter("feedback", "Answers that users judged", "verdict")
         self._wrong = self._latest("budget_wrong_share", "Wrong answers of the semantic layer in all requests")
         self._wrong_high = self._latest("budget_wrong_share_high", "Upper 95 % bound of wrong answers in all")
         self._budgets_told: set[tuple[str, str]] = set()
@@ -201,6 +202,10 @@ class Metrics:
     def compared(self, how: str, result: str) -> None:
         """A stored answer was compared with a fresh one: right, wrong, unknown or lost; `how` says by what."""
         self._add(self._compared, how, result)
+
+    def feedback(self, verdict: str) -> None:
+        """A user said what an answer was: right or wrong."""
+        self._add(self._feedback, verdict)
 
     def budget_figures(self, tenant_id: str, route: str, share: float, high: float) -> None:
         """What audits say of a tenant and route; only the first MOST_BUDGETS of a worker are told."""

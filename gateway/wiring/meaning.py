@@ -12,8 +12,8 @@ from gateway.layers.parts import Parts
 from gateway.layers.row_writer import RowWriter, sweep_for_ever
 from gateway.layers.semantic import SemanticLayer
 from gateway.semantic_link import SemanticLink, SemanticTarget
+from gateway.semantic_walk import Budget, SemanticWalk
 from gateway.semantic_walk import Parts as WalkParts
-from gateway.semantic_walk import SemanticWalk
 from gateway.settings import SemanticSettings, Settings
 from gateway.telemetry.metrics import Metrics
 from policies.budget import Decision
@@ -70,6 +70,9 @@ class FixedBudget:
         del serving
         return self._threshold.decide(candidate)
 
+    def came(self, _tenant_id: str, _route: str, _models: str) -> None:
+        """See Budget; nothing is counted."""
+
 
 def semantic_link(settings: Settings, metrics: Metrics) -> SemanticLink | None:
     """The way to the service, where some route compares meaning and one is named.
@@ -103,7 +106,9 @@ def _built(spec: str, parts: Parts) -> object:
     return layer
 
 
-def open_meaning(parts: Parts, layers: Layers, guards: Guards, now_s: Callable[[], float]) -> Meaning | None:
+def open_meaning(
+    parts: Parts, layers: Layers, guards: Guards, budget: Budget | None, now_s: Callable[[], float]
+) -> Meaning | None:
     """What compares meaning, or None where there is no layer for it."""
     if layers.semantic is None or parts.semantic is None:
         return None
@@ -115,7 +120,7 @@ def open_meaning(parts: Parts, layers: Layers, guards: Guards, now_s: Callable[[
             layers.exact,
             parts.sealer,
             guards,
-            FixedBudget(settings),
+            budget or FixedBudget(settings),
             metrics,
             parts.settings.cache,
             now_s,

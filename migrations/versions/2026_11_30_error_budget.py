@@ -11,6 +11,7 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("budget_marks", sa.Column("share", sa.Double))
+    op.create_index("ix_semantic_rows_key", "semantic_rows", ["key"])
     op.create_table(
         "budget_state",
         sa.Column("tenant_id", sa.String(32), nullable=False),
@@ -33,4 +34,5 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_table("budget_state")
+    op.drop_index("ix_semantic_rows_key", "semantic_rows")
     op.drop_column("budget_marks", "share")

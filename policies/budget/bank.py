@@ -5,7 +5,7 @@ What they leave is kept, within limits, and lets a likely candidate through that
 more is ever risked than delta times the requests so far.
 """
 
-_MOST_TIMES = 3.0
+_MOST_TIMES = 2.0
 _FULL_AFTER = 200.0
 _KEPT_REQUESTS = 2_000.0
 
@@ -31,6 +31,6 @@ class Bank:
         self.saved -= 1.0 - chance
 
     def delta(self, delta: float) -> float:
-        """What the next request may risk: its own share, up to three times that by what was saved."""
+        """What the next request may risk: its own share, up to twice that by what was saved."""
         part = min(1.0, max(0.0, self.saved / (delta * _FULL_AFTER)))
         return delta * (1.0 + (_MOST_TIMES - 1.0) * part)

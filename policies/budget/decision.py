@@ -4,6 +4,7 @@ With chance c that the stored answer is right, exploring with probability tau ma
 tau + (1 - tau) * c; that is 1 - delta from tau = 1 - delta / (1 - c) on. Source: vCache (arXiv 2502.03771) 4.
 """
 
+import math
 from typing import Literal
 
 import msgspec
@@ -32,6 +33,7 @@ class Rules(msgspec.Struct, frozen=True):
         serving: false where nothing may be served, as in observe mode.
         caution: the guard's.
         audits: how many audits the unbiased figure rests on.
+        least_score: candidates below it are never served, whatever was learnt.
     """
 
     delta: float
@@ -40,6 +42,7 @@ class Rules(msgspec.Struct, frozen=True):
     serving: bool = True
     caution: Caution = "normal"
     audits: float = 0.0
+    least_score: float = -math.inf
 
     def audited(self) -> float:
         """The share of would-be hits to audit now: more while there are few, and where they cost no hit."""
@@ -121,7 +124,8 @@ def decide(score: float, row: int | None, pool: Pool, rules: Rules, u: float) ->
     if chance < _HOPELESS:
         return Refuse(chance, 1.0, "hopeless")
     delta = rules.delta if rules.caution == "normal" else rules.delta * TIGHTENED
-    tau = exploration(chance, delta) if chance >= rules.least_chance else 1.0
+    likely = chance >= rules.least_chance and score >= rules.least_score
+    tau = exploration(chance, delta) if likely else 1.0
     if u < tau:
         return Explore(chance, tau, "learn")
     drawn = (u - tau) / (1.0 - tau) < rules.audited()

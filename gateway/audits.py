@@ -1,0 +1,146 @@
+"""Audits: a stored answer and the model's compared behind the reply, so that the error budget learns.
+
+Nothing here is on a request's path: a comparison is queued and its request goes on. What does not fit, comes too
+late or fails is lost and counted; a lost label costs knowledge, never an answer.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from gateway.asked import Audit
+from gateway.budget import Budget
+from gateway.db.budget import MarkRow, PoolName
+from gateway.errors import DatabaseUnavailable, SemanticUnavailable
+from gateway.telemetry.metrics import Metrics
+from policies.answers import same_answer
+from policies.budget import score_of, would_serve
+from policies.gate import refuse_write
+from policies.nomination import Pairs, Verdicts
+from policies.semantic import is_plain
+from policies.types import ChatResponse
+
+MOST_WAITING = 256
+_DEADLINE_S = 2.0
+_CLOSING_S = 1.0
+_EVEN = 0.5
+_MAX_CHARS = 8_000
+
+
+class Verifier(Protocol):
+    """Judges whether texts say the same; may raise SemanticUnavailable."""
+
+    async def verify(self, pairs: Pairs, deadline_s: float) -> Verdicts:
+        """One verdict per pair."""
+        ...
+
+
+class Audits:
+    """One queue and one task per worker.
+
+    Args:
+        budget: told the labels.
+        verifier: asked where only meaning can tell.
+        most_waiting: longest queue; more is dropped and counted.
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        verifier: Verifier,
+        metrics: Metrics,
+        now_s: Callable[[], float],
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
+        self._budget = budget
+        self._verifier = verifier
+        self._metrics = metrics
+        self._now_s = now_s
+        self._most_waiting = most_waiting
+        self._waiting: deque[tuple[Audit, ChatResponse]] = deque()
+        self._more = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._task: asyncio.Task[None] | None = None
+
+    def compare(self, audit: Audit, fresh: ChatResponse) -> None:
+        """Queues a comparison; returns at once and never raises."""
+        if len(self._waiting) >= self._most_waiting:
+            self._metrics.compared("queue", "lost")
+            return
+        self._waiting.append((audit, fresh))
+        self._idle.clear()
+        self._more.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._work(), name="audits")
+
+    async def drained(self) -> None:
+        """Returns when nothing waits."""
+        await self._idle.wait()
+
+    async def close(self) -> None:
+        """Compares what waits, for a short time, then stops."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSING_S):
+                await self.drained()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while True:
+            await self._more.wait()
+            audit, fresh = self._waiting.popleft()
+            try:
+                await self._one(audit, fresh)
+            except Exception as error:  # noqa: BLE001  (recorded; without this task nothing would ever be learnt again)
+                self._metrics.fault("audit", type(error).__name__)
+            if not self._waiting:
+                self._more.clear()
+                self._idle.set()
+
+    async def _one(self, audit: Audit, fresh: ChatResponse) -> None:
+        how, right = await self._judged(audit.stored, fresh)
+        if right is None:
+            self._metrics.compared(how, "unknown")
+            return
+        try:
+            await self._budget.add([self._mark(audit, right=right)])
+        except DatabaseUnavailable:
+            self._metrics.compared(how, "lost")
+            return
+        self._metrics.compared(how, "right" if right else "wrong")
+
+    async def _judged(self, stored: ChatResponse, fresh: ChatResponse) -> tuple[str, bool | None]:
+        """By what the answers were judged, and whether they say the same; None when nobody can tell."""
+        if not is_plain(stored) or not is_plain(fresh) or refuse_write(fresh, {}) is not None:
+            return "form", None
+        one, other = _text(stored), _text(fresh)
+        same = same_answer(one, other)
+        if same is not None:
+            return "rules", same
+        pairs = Pairs(((one[:_MAX_CHARS], other[:_MAX_CHARS]),), "answers")
+        try:
+            verdict, probability = (await self._verifier.verify(pairs, _DEADLINE_S)).verdicts[0]
+        except SemanticUnavailable:
+            return "verifier", None
+        return "verifier", verdict is None and probability >= _EVEN
+
+    def _mark(self, audit: Audit, *, right: bool) -> MarkRow:
+        candidate = audit.candidate
+        return MarkRow(
+            number=0,
+            pool=PoolName(audit.tenant_id, audit.route, audit.models),
+            row=candidate.row,
+            score=score_of(candidate.probability or 0.0),
+            right=right,
+            how="audit",
+            share=audit.decision.share if would_serve(audit.decision) else None,
+            at=self._now_s(),
+        )
+
+
+def _text(response: ChatResponse) -> str:
+    return str(response.choices[0].message.get("content") or "")
