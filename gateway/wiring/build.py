@@ -36,6 +36,8 @@ from gateway.routes import ENGINE, Routes
 from gateway.settings import ProviderSettings, Settings
 from gateway.telemetry.logs import LinesOfATurn, RequestLog, make_logger
 from gateway.telemetry.metrics import Metrics
+from gateway.wiring.feedback import feedback_surface
+from gateway.wiring.learning import Learning, open_learning
 from gateway.wiring.meaning import Meaning, open_layers, open_meaning, semantic_link
 from gateway.wiring.pages import metrics_page, readiness
 
@@ -54,6 +56,7 @@ class Gateway:
     forwarder: Forwarder
     guards: Guards
     meaning: Meaning | None
+    learning: Learning | None
     providers: dict[str, GuardedProvider]
     metrics: Metrics
     log: structlog.typing.FilteringBoundLogger
@@ -66,6 +69,8 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self.background, return_exceptions=True)
         await self.forwarder.close()
+        if self.learning is not None:
+            await self.learning.close()
         if self.meaning is not None:
             await self.meaning.close()
         self.guards.close()
@@ -98,14 +103,15 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     sealer = Sealer(secret)
     parts = Parts(settings, link, semantic_link(settings, metrics), SemanticRows(database), sealer, metrics)
     layers = open_layers(parts)
-    meaning = open_meaning(parts, layers, guards, now_s)
+    learning = open_learning(settings, parts.semantic, database, (metrics, log), now_s)
+    meaning = open_meaning(parts, layers, guards, None if learning is None else learning.budget, now_s)
     outside = Outside(
         providers,
         layers.exact,
         sealer,
         guards,
         None if meaning is None else meaning.writer,
-        None,
+        None if learning is None else learning.audits,
         secret,
         settings.cache,
         metrics,
@@ -136,10 +142,14 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         "/readyz": ("GET", readiness(settings, link, replicas, None if meaning is None else meaning.link)),
         "/metrics": ("GET", metrics_page(settings, metrics)),
     }
+    desk = (replicas, database, parts, layers.exact, None if learning is None else learning.budget)
+    endpoints["/v1/feedback"] = ("POST", feedback_surface(desk, pipeline, now_s))
     router = Router(endpoints, metrics, log)
     background.add(asyncio.create_task(_poll(replicas, metrics, log), name="poll-database"))
     if meaning is not None:
         background.add(asyncio.create_task(meaning.sweep(), name="sweep-rows"))
+    if learning is not None:
+        background.add(asyncio.create_task(learning.poll(), name="poll-budget"))
     return Gateway(
         router,
         settings,
@@ -149,6 +159,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         forwarder,
         guards,
         meaning,
+        learning,
         providers,
         metrics,
         log,
