@@ -21,7 +21,7 @@ from gateway.http.asgi import Endpoint
 from gateway.http.chat import ChatSurface
 from gateway.http.models import Models
 from gateway.http.ops import Health
-from gateway.http.router import Router
+from gateway.http.router import ANY, Router
 from gateway.invalidation.replica import Replicas
 from gateway.layers.entry import Sealer
 from gateway.layers.exact import auth_key, purge_key
@@ -36,6 +36,7 @@ from gateway.routes import ENGINE, Routes
 from gateway.settings import ProviderSettings, Settings
 from gateway.telemetry.logs import LinesOfATurn, RequestLog, make_logger
 from gateway.telemetry.metrics import Metrics
+from gateway.wiring.admin import Office, admin_surface
 from gateway.wiring.feedback import feedback_surface
 from gateway.wiring.learning import Learning, open_learning
 from gateway.wiring.meaning import Meaning, open_layers, open_meaning, semantic_link
@@ -144,6 +145,8 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     }
     desk = (replicas, database, parts, layers.exact, None if learning is None else learning.budget)
     endpoints["/v1/feedback"] = ("POST", feedback_surface(desk, pipeline, now_s))
+    office = Office(settings, database, replicas, layers, sealer, routes, guards, meaning, now_s)
+    endpoints["/admin/"] = (ANY, admin_surface(office, pipeline, requests))
     router = Router(endpoints, metrics, log)
     background.add(asyncio.create_task(_poll(replicas, metrics, log), name="poll-database"))
     if meaning is not None:
