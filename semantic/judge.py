@@ -28,7 +28,7 @@ from policies.questions import Question
 from semantic.embedders.shared import SharedEmbedder
 from semantic.errors import RequestError
 from semantic.index.index import Index
-from semantic.turns import ComparedTexts, Conversations
+from semantic.turns import Conversations
 from semantic.verifying import SharedVerifier
 from semantic.vetoes import Vetoes
 
@@ -40,6 +40,7 @@ FAULT = "fault"
 
 _SEARCHED_PER_WANTED = 4
 _LEAST_SEARCHED = 16
+_CONVERSATIONS_PER_WANTED = 2
 
 
 class Questions(Protocol):
@@ -78,12 +79,12 @@ class Parts:
 
 @dataclass(slots=True)
 class _Found:
-    """A candidate being judged; `pairs` are what the verifier is to compare."""
+    """A candidate being judged; `pair` is what the verifier is to compare."""
 
     row: int
     similarity: float
     how: str
-    pairs: Sequence[tuple[str, str]] = ()
+    pair: tuple[str, str] | None = None
     veto: str | None = None
     probability: float | None = None
 
@@ -118,7 +119,7 @@ class Judge:
         clock.append(time.perf_counter())
         found = self._weigh(ask, found)
         clock.append(time.perf_counter())
-        self._verify([one for one in found if one.veto is None][: ask.limit])
+        self._verify([one for one in found if one.veto is None])
         clock.append(time.perf_counter())
         best = sorted(found, key=lambda one: one.rank)[: ask.limit]
         spent_ms = tuple(1000 * (end - start) for start, end in itertools.pairwise(clock))
@@ -142,7 +143,7 @@ class Judge:
 
         Without a verifier only equal texts are probable.
         """
-        vetoes = [self._veto([pair]) for pair in asked.pairs]
+        vetoes = [None if pair[0] == pair[1] else self._veto(pair) for pair in asked.pairs]
         open_pairs = [
             pair for pair, veto in zip(asked.pairs, vetoes, strict=True) if veto is None and pair[0] != pair[1]
         ]
@@ -177,7 +178,7 @@ class Judge:
 
     def _embed(self, ask: Ask) -> tuple[np.ndarray, np.ndarray | None]:
         """Vectors of the last turn and, where there is a history, of the conversation."""
-        whole = self._parts.conversations.text(ask.question) if ask.question.history else None
+        whole = self._parts.conversations.nomination_text(ask.question) if ask.question.history else None
         texts = [ask.question.text] if whole is None else [ask.question.text, whole]
         vectors = self._parts.embedder.embed(texts)
         return vectors[0], None if whole is None else vectors[1]
@@ -192,69 +193,73 @@ class Judge:
         return sorted(found.values(), key=lambda one: -one.similarity)
 
     def _weigh(self, ask: Ask, found: Sequence[_Found]) -> list[_Found]:
-        """Applies the vetoes, nearest first, until enough have none; rows that are gone drop out."""
+        """Applies rules and comparison of conversations, nearest first; rows that are gone drop out."""
         stored = self._parts.questions.questions([one.row for one in found])
-        weighed: list[_Found] = []
+        turns: list[_Found] = []
+        others: list[_Found] = []
         wanted = ask.limit
         for one in found:
-            if one.row in stored and wanted:
-                self._weigh_one(one, stored[one.row], ask.question)
-                weighed.append(one)
+            question = stored.get(one.row)
+            if question is None:
+                continue
+            if question.history != ask.question.history:
+                others.append(one)
+            elif wanted:
+                self._weigh_turn(one, question, ask.question)
                 wanted -= one.veto is None
-        return weighed
+                turns.append(one)
+        others = others[: _CONVERSATIONS_PER_WANTED * ask.limit]
+        self._weigh_conversations(others, stored, ask.question)
+        return turns + others
 
-    def _weigh_one(self, one: _Found, stored: Question, asked: Question) -> None:
-        if stored.history == asked.history:
-            one.how = "turn"
-        elif one.how == "turn":  # the row lies in a partition that its history does not belong to
-            self._parts.told.fault("misplaced")
-            one.veto = FAULT
-            return
+    def _weigh_turn(self, one: _Found, stored: Question, asked: Question) -> None:
+        """Judges a candidate with the same history by its last turn, up to the verifier."""
+        one.how = "turn"
         if stored.turns == asked.turns:
             one.probability = 1.0
         else:
-            self._weigh_other(one, stored, asked)
+            one.pair = (stored.text, asked.text)
+            one.veto = self._veto(one.pair)
 
-    def _weigh_other(self, one: _Found, stored: Question, asked: Question) -> None:
-        """Applies the vetoes to a candidate that is not the same question to the letter."""
-        pairs = ((stored.text, asked.text),) if one.how == "turn" else self._compared(stored, asked)
-        if isinstance(pairs, str):
-            one.veto = pairs
-        elif not pairs:
-            one.veto = FAULT
-        else:
-            one.pairs = pairs
-            one.veto = self._veto(pairs)
-
-    def _compared(self, stored: Question, asked: Question) -> ComparedTexts | str:
+    def _weigh_conversations(
+        self, found: Sequence[_Found], stored: Mapping[int, Question], asked: Question
+    ) -> None:
+        """Judges candidates with other histories as wholes."""
+        for one in found:
+            if one.how == "turn":  # the row lies in a partition that its history does not belong to
+                self._parts.told.fault("misplaced")
+                one.veto = FAULT
+        sound = [one for one in found if one.veto is None]
+        if not sound:
+            return
         try:
-            return self._parts.conversations.pairs(stored, asked)
-        except Exception:  # noqa: BLE001  (counted; it costs the candidate, not the request)
-            self._parts.told.fault("conversations")
-            return FAULT
+            verdicts = self._parts.conversations.judge_all(asked, [stored[one.row] for one in sound])
+            judged = list(zip(sound, verdicts, strict=True))
+        except Exception:  # noqa: BLE001  (counted below; it costs the candidates, not the request)
+            judged = [(one, (None, math.nan)) for one in sound]
+        for one, (veto, probability) in judged:
+            failed = veto is None and not _sound(probability)
+            one.veto = FAULT if failed else veto
+            one.probability = probability if one.veto is None else None
+            if failed:
+                self._parts.told.fault("conversations")
 
-    def _veto(self, pairs: Sequence[tuple[str, str]]) -> str | None:
+    def _veto(self, pair: tuple[str, str]) -> str | None:
         try:
-            vetoes = (self._parts.vetoes.veto(stored, asked) for stored, asked in pairs if stored != asked)
-            return next((veto for veto in vetoes if veto is not None), None)
+            return self._parts.vetoes.veto(*pair)
         except Exception:  # noqa: BLE001  (counted; it costs the candidate, not the request)
             self._parts.told.fault("vetoes")
             return FAULT
 
     def _verify(self, found: Sequence[_Found]) -> None:
-        """Gives the best candidates their probabilities; when one is the same question, the others need none."""
-        if any(one.probability is not None for one in found):
+        """Gives candidates that stand in the same history their probabilities, unless one is the same question."""
+        if self._parts.verifier is None or any(one.probability == 1.0 for one in found):
             return
-        asked = [one for one in found if one.similarity >= LEAST_SIMILARITY]
-        if self._parts.verifier is None:
-            return
-        probable = iter(self._probabilities([pair for one in asked for pair in one.pairs]))
-        for one in asked:
-            own = [next(probable) for _ in one.pairs]
-            if None in own:
-                one.veto = FAULT
-            else:
-                one.probability = min(each for each in own if each is not None)
+        asked = [one for one in found if one.pair is not None and one.similarity >= LEAST_SIMILARITY]
+        probable = self._probabilities([one.pair for one in asked if one.pair is not None])
+        for one, probability in zip(asked, probable, strict=True):
+            one.probability = probability
+            one.veto = FAULT if probability is None else None
 
     def _probabilities(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float | None]:
         """One probability per pair; None where the verifier failed."""
@@ -266,6 +271,10 @@ class Judge:
         except Exception:  # noqa: BLE001  (counted; it costs the candidates, not the request)
             self._parts.told.fault("verifier")
             return [None] * len(pairs)
-        if not all(math.isfinite(one) and 0 <= one <= 1 for one in found):
+        if not all(map(_sound, found)):
             self._parts.told.fault("verifier")
-        return [one if math.isfinite(one) and 0 <= one <= 1 else None for one in found]
+        return [one if _sound(one) else None for one in found]
+
+
+def _sound(probability: float) -> bool:
+    return math.isfinite(probability) and 0 <= probability <= 1

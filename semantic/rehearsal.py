@@ -69,7 +69,7 @@ class MemoryJudge:
     def put(self, row: int, tenant_id: str, where: Place) -> None:
         """Takes in a stored question."""
         question, embedder = where.question, self._models.embedder
-        whole = self._models.conversations.text(question) if question.history else None
+        whole = self._models.conversations.nomination_text(question) if question.history else None
         vectors = embedder.embed([question.text] if whole is None else [question.text, whole])
         entry = Entry(row, (row, 0.0), tenant_id, where.family, where.partition, vectors[0])
         self._questions[row] = question

@@ -1,19 +1,17 @@
 """How conversations are compared where nothing better is built in: they are found, and never share an answer."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from policies.questions import Question
-
-ComparedTexts = tuple[tuple[str, str], ...]
-"""Stored and asked text of what must agree, part by part."""
 
 _NEWLINE = "\n"
 
 
 class Conversations(Protocol):
-    """What two different conversations must agree in to share an answer.
+    """Judges whether two different conversations deserve the same answer; safe from several threads.
 
-    `text` is used for stored and asked questions alike; another fingerprint embeds other texts.
+    Another fingerprint embeds other texts, or judges otherwise.
     """
 
     @property
@@ -21,12 +19,12 @@ class Conversations(Protocol):
         """Digest of what decides."""
         ...
 
-    def text(self, question: Question) -> str | None:
-        """What stands for the whole conversation when it is embedded; None when it is not compared."""
+    def nomination_text(self, question: Question) -> str:
+        """What stands for a conversation when it is embedded, for stored and asked ones alike."""
         ...
 
-    def pairs(self, stored: Question, asked: Question) -> ComparedTexts | str:
-        """The texts that must agree, or the name of the rule that speaks against one answer for both."""
+    def judge_all(self, asked: Question, stored: Sequence[Question]) -> Sequence[tuple[str | None, float]]:
+        """Per stored conversation the veto that speaks, or None, and the probability of an equal answer."""
         ...
 
 
@@ -35,13 +33,11 @@ class LastTurns:
 
     fingerprint = "last-turns-1"
 
-    def text(self, question: Question) -> str | None:
-        """The last turn and the one before; None when there is none before."""
-        if not question.history:
-            return None
+    def nomination_text(self, question: Question) -> str:
+        """The last turn and the one before."""
         return _NEWLINE.join(text for _, text in question.turns[-2:])
 
-    def pairs(self, stored: Question, asked: Question) -> ComparedTexts | str:
+    def judge_all(self, asked: Question, stored: Sequence[Question]) -> Sequence[tuple[str | None, float]]:
         """Never the same answer."""
-        del stored, asked
-        return "conversation"
+        del asked
+        return [("conversation", 0.0)] * len(stored)

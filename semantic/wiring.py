@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from policies.questions import Question
+from policies.vetoes import Lexicon
 from semantic.embedders.contract import Embedder
 from semantic.embedders.shared import SharedEmbedder
 from semantic.embedders.table import load_embedder
-from semantic.errors import StoreError
+from semantic.errors import ModelError, StoreError
 from semantic.index.index import Index
 from semantic.index.keeper import Keeper, load
 from semantic.index.snapshot import Origin
@@ -39,7 +40,12 @@ _MIB = 1 << 20
 _VERIFIER = "semantic.verifier:load_verifier"
 """Takes a folder, or None for the packaged weights, and a number of threads."""
 
-_PACKAGED_VERIFIER = Path(__file__).parent / "weights" / "verifier.json"
+_CONVERSATIONS = "semantic.conversations:build_conversations"
+"""Takes an embedder and a lexicon."""
+
+_WEIGHTS = Path(__file__).parent / "weights"
+_PACKAGED_VERIFIER = _WEIGHTS / "verifier.json"
+_PACKAGED_CONVERSATIONS = _WEIGHTS / "conversations.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +77,12 @@ def load_models(options: Options, metrics: Metrics) -> Models:
         told_batch=metrics.batch("embedder"),
         told_hits=metrics.cached,
     )
-    verifier = _load_verifier(options)
+    verifier, lexicon = _load_verifier(options), load_lexicon()
     return Models(
         embedder=embedder,
         verifier=SharedVerifier(verifier, told_batch=metrics.batch("verifier")) if verifier else None,
-        vetoes=FactVetoes(load_lexicon()),
-        conversations=LastTurns(),
+        vetoes=FactVetoes(lexicon),
+        conversations=_load_conversations(embedder, lexicon),
     )
 
 
@@ -218,3 +224,15 @@ def _load_verifier(options: Options) -> Any:
         _LOG.warning("there is no verifier; nothing but the same question will be served")
         return None
     return getattr(importlib.import_module(module), function)(options.verifier, options.threads)
+
+
+def _load_conversations(embedder: SharedEmbedder, lexicon: Lexicon) -> Conversations:
+    module, _, function = _CONVERSATIONS.partition(":")
+    if find_spec(module) is None or not _PACKAGED_CONVERSATIONS.is_file():
+        _LOG.warning("there are no weights for conversations; none will be answered by another")
+        return LastTurns()
+    try:
+        made: Conversations = getattr(importlib.import_module(module), function)(embedder, lexicon)
+    except ValueError as error:
+        raise ModelError(f"{_PACKAGED_CONVERSATIONS} is broken: {error}") from error
+    return made

@@ -53,19 +53,20 @@ class SharedEmbedder:
         """
         found = np.empty((len(texts), self.dimensions), np.float32)
         keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-        missing: list[int] = []
+        missing: dict[bytes, list[int]] = {}
         for at, key in enumerate(keys):
             known = self._cache.get(key)
             if known is None:
-                missing.append(at)
+                missing.setdefault(key, []).append(at)
             else:
                 found[at] = known
-        self._told_hits(len(texts), len(texts) - len(missing))
-        made = self._batcher([texts[at] for at in missing], urgent=urgent, timeout_s=timeout_s)
-        for at, vector in zip(missing, made, strict=True):
-            found[at] = vector
+        self._told_hits(len(texts), len(texts) - sum(map(len, missing.values())))
+        wanted = [texts[places[0]] for places in missing.values()]
+        made = self._batcher(wanted, urgent=urgent, timeout_s=timeout_s)
+        for (key, places), vector in zip(missing.items(), made, strict=True):
+            found[places] = vector
             if urgent:
-                self._cache.put(keys[at], np.array(vector))
+                self._cache.put(key, np.array(vector))
         return found
 
     def close(self) -> None:

@@ -199,7 +199,7 @@ class Follower:
         if question is None or not question.history:
             return None
         try:
-            return self._at.conversations.text(question)
+            return self._at.conversations.nomination_text(question)
         except Exception:  # noqa: BLE001  (counted; the row is found by its last turn only)
             _LOG.exception("a conversation could not be read")
             self._at.told.fault("conversations")

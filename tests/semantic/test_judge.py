@@ -11,7 +11,7 @@ from policies.questions import Question
 from semantic.embedders.shared import SharedEmbedder
 from semantic.index.index import Entry, Index
 from semantic.judge import Judge, Parts
-from semantic.turns import ComparedTexts, LastTurns
+from semantic.turns import LastTurns
 from semantic.verifying import SharedVerifier
 from tests.semantic.embedders.letters import Letters
 from tests.semantic.rows_stand import digest, partition_of, single, talk
@@ -50,14 +50,15 @@ class Stand:
 
 
 class Compared(LastTurns):
-    """Compares conversations by their last two turns, each with its like."""
+    """Compares conversations by how long they are."""
 
-    def pairs(self, stored: Question, asked: Question) -> ComparedTexts | str:
-        """Both turns."""
-        if stored.turns[-1][1] == "raise":
+    def judge_all(self, asked: Question, stored: Sequence[Question]) -> Sequence[tuple[str | None, float]]:
+        """Probable when they are equally long."""
+        if any(question.text == "raise" for question in stored):
             raise RuntimeError
-        pairs = zip(stored.turns[-2:], asked.turns[-2:], strict=True)
-        return tuple((ours[1], theirs[1]) for ours, theirs in pairs)
+        if any(question.text == "nonsense" for question in stored):
+            return [(None, float("nan"))] * len(stored)
+        return [(None, 0.5) if len(one.turns) == len(asked.turns) else ("length", 0.0) for one in stored]
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def store(parts: Parts, stand: Stand, *questions: Question) -> None:
     for question in questions:
         row = len(stand.rows) + 1
         stand.rows[row] = question
-        whole = parts.conversations.text(question)
+        whole = parts.conversations.nomination_text(question) if question.history else None
         vectors = parts.embedder.embed([question.text, whole or "x"])
         partition = partition_of(question, "f")
         conversation = None if whole is None else vectors[1]
@@ -162,12 +163,14 @@ def test_a_rule_or_verifier_that_fails_costs_its_candidate_only(stand: Stand, pa
     assert set(stand.faults) == {"vetoes", "verifier"}
 
 
-def test_conversations_are_compared_part_by_part(stand: Stand, parts: Parts) -> None:
-    store(parts, stand, talk("about rome", "yes", "how far"))
-    stand.probable = lambda stored, _: 0.9 if stored == "how far" else 0.3
+def test_conversations_are_compared_as_wholes_without_the_verifier(stand: Stand, parts: Parts) -> None:
+    store(parts, stand, talk("about rome", "yes", "how far"), talk("a", "b", "about rome", "yes", "how far"))
     found = nominate(parts, talk("about roma", "yess", "how farr"))
-    assert [(one.how, one.probability) for one in found.candidates] == [("conversation", 0.3)]
-    assert stand.verified == [("yes", "yess"), ("how far", "how farr")]
+    assert [(one.row, one.how, one.veto, one.probability) for one in found.candidates] == [
+        (1, "conversation", None, 0.5),
+        (2, "conversation", "length", None),
+    ]
+    assert stand.verified == []
 
 
 def test_the_same_last_turn_in_another_conversation_is_not_the_same_question(stand: Stand, parts: Parts) -> None:
@@ -181,11 +184,17 @@ def test_the_same_last_turn_in_another_conversation_is_not_the_same_question(sta
     )
 
 
-def test_a_conversation_that_cannot_be_read_costs_its_candidate_only(stand: Stand, parts: Parts) -> None:
-    store(parts, stand, talk("about rome", "yes", "raise"))
-    found = nominate(parts, talk("about oslo", "yes", "raised"))
-    assert [one.veto for one in found.candidates] == ["fault"]
-    assert stand.faults == ["conversations"]
+@pytest.mark.parametrize("text", ["raise", "nonsense"])
+def test_a_conversation_that_cannot_be_judged_costs_its_candidate_only(
+    stand: Stand, parts: Parts, text: str
+) -> None:
+    store(parts, stand, talk("about rome", "yes", text), talk("about oslo", "yes", f"{text}s"))
+    found = nominate(parts, talk("about oslo", "yes", f"{text}d"))
+    assert [(one.row, one.veto, one.probability) for one in found.candidates] == [
+        (2, None, 0.5),
+        (1, "fault", None),
+    ]
+    assert set(stand.faults) == {"conversations"}
 
 
 def test_a_row_in_a_partition_of_another_history_is_never_served(stand: Stand, parts: Parts) -> None:
