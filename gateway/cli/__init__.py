@@ -1,4 +1,4 @@
-"""The command line: `lamina serve`, `tenants`, `keys`, `purge`, `report`, `plan`.
+"""The command line: `lamina serve`, `tenants`, `keys`, `purge`, `report`, `explain`, `warm`, `replay`, `plan`.
 
 A command is one module with a click command and one line in COMMANDS; it is imported when it is used. Exit status:
 0 done, 1 failed, 2 used wrongly.
@@ -15,6 +15,9 @@ COMMANDS: dict[str, str] = {
     "keys": "gateway.cli.keys:keys",
     "purge": "gateway.cli.purge:purge",
     "report": "gateway.cli.report:report",
+    "explain": "gateway.cli.explain:explain",
+    "warm": "gateway.cli.warm:warm",
+    "replay": "gateway.cli.replay:replay",
     "plan": "gateway.cli.plan:plan",
 }
 
