@@ -133,7 +133,7 @@ class SemanticSettings(Frozen):
     max_wrong: Annotated[float, Field(gt=0, lt=1)] = 0.01
     rule: Literal["learned", "fixed"] = "learned"
     audit_share: Annotated[float, Field(ge=0, le=1)] = 0.02
-    min_probability: Annotated[float, Field(ge=0, le=1)] = 0.97
+    min_probability: Annotated[float, Field(ge=0, le=1)] = 0.9
     label_half_life_s: Annotated[float, Field(ge=3600)] = 30 * 24 * 3600
     feedback_similarity: Annotated[float, Field(gt=0, le=1)] = 0.93
     conversations: bool = True

@@ -16,9 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 from torch.nn import functional
 
+from policies.vetoes import compare, read
+from semantic.lexicon import load_lexicon
 from semantic.models.folder import packaged_embedder
 from semantic.pair_encoder import LAYERS, PairEncoder
 from training.network import Aligner
@@ -57,20 +59,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rng.shuffle(families)
     cut = max(1, int(len(families) * _HELD_OUT_SHARE))
     held_out, taught = families[:cut], families[cut:]
-    texts = [text for family in families for text in family.texts]
-    texts += [text for pair in public for text in (pair.a, pair.b)]
+    known = held_out if options.recalibrate else families
+    texts = [text for family in known for text in family.texts]
+    texts += [text for pair in public for text in (pair.a, pair.b) if not options.recalibrate]
     bank = Bank(packaged_embedder(), texts, _tick)
     _say(f"{len(families)} families, {len(public)} public pairs")
-    networks = [_train(seed, taught, public, bank, options.epochs) for seed in range(options.seeds)]
-    exam_rng = random.Random(options.seed + 1)
-    exam = [pair for family in held_out for pair in pairs_of(family, held_out, exam_rng, 40)]
+    if options.recalibrate:
+        networks = _read(options.out)
+    else:
+        networks = [_train(seed, taught, public, bank, options.epochs) for seed in range(options.seeds)]
+    calibration, figures = _examine(networks, held_out, bank, options.seed)
+    _write(options.out, networks, calibration, figures)
+    return 0
+
+
+def _examine(
+    networks: Sequence[Aligner], held_out: Sequence[Family], bank: Bank, seed: int
+) -> tuple[tuple[float, float], dict[str, float]]:
+    """Calibration and figures on families that no network saw.
+
+    A probability is only ever asked for where no veto speaks, so the calibration is that of the pairs without one;
+    before the vetoes, both labels count alike.
+    """
+    rng = random.Random(seed + 1)
+    exam = [pair for family in held_out for pair in pairs_of(family, held_out, rng, 40)]
     logits = np.mean([_scores(network, exam, bank) for network in networks], axis=0)
     truth = np.array([pair.same for pair in exam])
-    slope, offset = _calibration(logits, truth)
-    figures = {"held_out_families": len(held_out), "held_out_pairs": len(exam), **_figures(logits, truth)}
+    lexicon = load_lexicon()
+    facts = {text: read(text, lexicon) for pair in exam for text in (pair.a, pair.b)}
+    free = np.array([compare(facts[pair.a], facts[pair.b]) is None for pair in exam])
+    weights = np.where(truth, 0.5 / truth.sum(), 0.5 / (~truth).sum())
+    calibration = _calibration(logits[free], truth[free], weights[free])
+    judged = np.where(free, logits, logits.min() - 1)
+    figures = {
+        "held_out_families": len(held_out),
+        "held_out_pairs": len(exam),
+        **_figures(logits, truth, "verifier"),
+        **_figures(judged, truth, "with_vetoes"),
+    }
     _say(json.dumps(figures))
-    _write(options.out, networks, (slope, offset), figures)
-    return 0
+    return calibration, figures
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -80,6 +108,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3, help="networks whose mean is taken")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--seed", type=int, default=20261130)
+    parser.add_argument(
+        "--recalibrate", action="store_true", help="train nothing: calibrate what is in --out anew"
+    )
     return parser.parse_args(arguments)
 
 
@@ -142,9 +173,8 @@ def _scores(network: Aligner, pairs: Sequence[Pair], bank: Bank) -> np.ndarray:
     return found
 
 
-def _calibration(logits: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
-    """Slope and offset that make the logits log-odds, both answers weighed alike (Platt 1999)."""
-    weights = np.where(truth, 0.5 / truth.sum(), 0.5 / (~truth).sum())
+def _calibration(logits: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Slope and offset that make the logits log-odds (Platt 1999)."""
     slope, offset = 1.0, 0.0
     for _ in range(50):  # Newton's method on two numbers
         chance = 1 / (1 + np.exp(-np.clip(slope * logits + offset, -30, 30)))
@@ -157,18 +187,30 @@ def _calibration(logits: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
     return float(slope), float(offset)
 
 
-def _figures(logits: np.ndarray, truth: np.ndarray) -> dict[str, float]:
+def _figures(logits: np.ndarray, truth: np.ndarray, name: str) -> dict[str, float]:
     """Area under the curve, and the share of positives above the given share of negatives."""
     wrong = np.sort(logits[~truth])[::-1]
     order = np.argsort(np.argsort(logits))
     positives = int(truth.sum())
     area = (order[truth].sum() - positives * (positives - 1) / 2) / (positives * len(wrong))
-    found = {"auc": round(float(area), 4)}
+    found = {f"{name}_auc": round(float(area), 4)}
     for share in (0.01, 0.05):
-        found[f"hits_at_{share:.0%}_wrong"] = round(
+        found[f"{name}_hits_at_{share:.0%}_wrong"] = round(
             float((logits[truth] > wrong[int(share * len(wrong))]).mean()), 4
         )
     return found
+
+
+def _read(folder: Path) -> list[Aligner]:
+    count = int(json.loads((folder / "verifier.json").read_text("utf-8"))["networks"])
+    weights = load_file(folder / "verifier.safetensors")
+    networks = [Aligner(layers=len(LAYERS)).eval() for _ in range(count)]
+    for number, network in enumerate(networks):
+        own = {
+            name: torch.from_numpy(weights[f"{number}.{name}"].astype(np.float32)) for name in network.state_dict()
+        }
+        network.load_state_dict(own)
+    return networks
 
 
 def _write(

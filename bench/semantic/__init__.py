@@ -1,0 +1,1 @@
+"""What the semantic layer serves of labelled public sets, right and wrong."""
