@@ -32,5 +32,5 @@ class Bank:
 
     def delta(self, delta: float) -> float:
         """What the next request may risk: its own share, up to twice that by what was saved."""
-        part = min(1.0, max(0.0, self.saved / (delta * _FULL_AFTER)))
+        part = min(1.0, max(0.0, (self.saved - delta) / (delta * _FULL_AFTER)))
         return delta * (1.0 + (_MOST_TIMES - 1.0) * part)

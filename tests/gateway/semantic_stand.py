@@ -92,9 +92,11 @@ async def meaning(home: Path, redis: RedisServer, **changes: Any) -> AsyncIterat
             "cache": {"mode": "semantic", "stale_s": 60},
             "semantic_url": f"unix://{path}",
             "models": MODELS,
+            "guards": {"off": ("injection", "refusal")},
             **changes,
         }
-        settings["semantic"] = {"rule": "fixed", "min_probability": 0.6, "deadline_ms": 1000, **changes.get("semantic", {})}
+        fixed = {"rule": "fixed", "min_probability": 0.6, "deadline_ms": 1000}
+        settings["semantic"] = {**fixed, **changes.get("semantic", {})}
         async with nominating(path, database_url) as service, Upstream() as upstream:
             made = settings_for(home, upstream, redis.url, **settings)
             async with running(made, upstream) as it:
