@@ -6,6 +6,8 @@ from policies.vetoes.likeness import likeness
 _ALIKE = 0.5
 _EITHER = "day and month"
 _HALF_DAY = 720
+_HOURS = frozenset({"minute", "clock"})
+"""A time of day, and one that does not say which half of the day."""
 
 
 def differs(stored: Facts, asked: Facts) -> str | None:
@@ -28,12 +30,17 @@ def _counts(part: DatePart, other: frozenset[DatePart], facts: Facts) -> bool:
     What is so now is none unless the other side says when; an hour is none that stands there as a bare number.
     """
     name, value = part
-    if name == "minute":
+    if name in _HOURS:
         return not any(
-            not dimension and number * 60 % _HALF_DAY == value % _HALF_DAY
-            for dimension, _, number, _ in facts.amounts
+            _is_hour(value, number, dimension) for dimension, _, number, _ in facts.amounts
+        ) and not any(
+            theirs in _HOURS and theirs != name and (value - when) % _HALF_DAY == 0 for theirs, when in other
         )
     return value != 0 or name == "weekday" or any(name == theirs for theirs, _ in other)
+
+
+def _is_hour(minute: int, number: float, dimension: str) -> bool:
+    return not dimension and (int(number) * 60 + round(number % 1 * 100) - minute) % _HALF_DAY == 0
 
 
 def _coupled(parts: frozenset[DatePart]) -> frozenset[DatePart]:

@@ -7,7 +7,8 @@ Amount = tuple[str, float, float, bool]
 a one that a writer may well leave out."""
 
 DatePart = tuple[str, int]
-"""`year`, `month`, `day`, `weekday`, `minute` (of the day), `decade`, `day_from_now` and so on; and its value."""
+"""What is counted and its value: `year`, `month`, `day`, `weekday`, `decade`, `minute` of the day, `clock` (a time
+that does not say which half of the day), `day_from_now` and so on."""
 
 Marks = dict[str, dict[str, frozenset[str]]]
 """Kind of group → group → the members that the text names."""

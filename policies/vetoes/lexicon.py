@@ -17,8 +17,10 @@ Value = TypeVar("Value")
 Mark = tuple[str, str, str]
 """Kind, group, member: a word names `member`, which excludes the group's other members."""
 
-GROUPED = -1_000_000
-"""Senses at or below it say that a word is a member of a closed group."""
+GROUPED, NARROWING = -1_000_000, -2_000_000
+"""Senses at or below them say that a word is a member of a closed group, and of one that narrows what is asked."""
+
+_NARROWING = frozenset({"modifier", "person", "place", "scope"})
 
 _FORMS: dict[str, Callable[[str], tuple[str, ...]]] = {
     "verb": verb_forms,
@@ -101,7 +103,7 @@ def _denying(synonyms: str) -> Iterator[str]:
     known = {word for _, line in _lines(synonyms) for word in line.split()}
     for word in known:
         base = next((word[len(prefix) :] for prefix in ("un", "dis", "non") if word.startswith(prefix)), "")
-        if base in known or word.removesuffix("less") in known - {word}:
+        if base in known or (word.endswith("less") and word[:-4] in known):
             yield word
 
 
@@ -230,6 +232,6 @@ def _senses(synonyms: str, meanings: Mapping[str, Meaning], likewise: str) -> di
     numbers: dict[Mark, int] = {}
     for word, meaning in meanings.items():
         for mark in meaning.marks:
-            known = numbers.setdefault(mark, GROUPED - len(numbers))
+            known = numbers.setdefault(mark, (NARROWING if mark[0] in _NARROWING else GROUPED) - len(numbers))
             senses.setdefault(stem(word), set()).add(known)
     return {word: frozenset(found) for word, found in senses.items()}

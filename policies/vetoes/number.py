@@ -39,7 +39,8 @@ def _equal(one: Amount, other: Amount) -> bool:
 
 
 def _is_hour(one: Amount, those: Facts) -> bool:
-    """A bare number that the other side writes as a time of day: `six` for 18:00."""
+    """A bare number that the other side writes as a time of day: `six` for 18:00, `17.30` for half past five."""
+    minute = int(one[2]) * 60 + round(one[2] % 1 * 100)
     return not one[0] and any(
-        part == "minute" and value % _HALF_DAY == one[2] * 60 % _HALF_DAY for part, value in those.dates
+        part == "minute" and value % _HALF_DAY == minute % _HALF_DAY for part, value in those.dates
     )

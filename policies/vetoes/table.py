@@ -17,6 +17,7 @@ VETOES: dict[str, str] = {
     "code": "policies.vetoes.code:differs",
     "negation": "policies.vetoes.negation:differs",
     "antonym": "policies.vetoes.antonym:differs",
+    "converse": "policies.vetoes.converse:differs",
     "action": "policies.vetoes.action:differs",
     "place": "policies.vetoes.place:differs",
     "modifier": "policies.vetoes.modifier:differs",

@@ -1,11 +1,11 @@
 """Wording: the same sentence with another word in one place, or with words added that narrow it."""
 
 from policies.vetoes.facts import Facts
-from policies.vetoes.lexicon import GROUPED
+from policies.vetoes.lexicon import NARROWING
 from policies.vetoes.spelling import same_word
 
 _COMMON = {
-    (1, 1): 2,
+    (1, 1): 3,
     (1, 2): 4,
     (2, 2): 3,
     (1, 3): 3,
@@ -37,7 +37,9 @@ def differs(stored: Facts, asked: Facts) -> str | None:
     shape = (min(len(one), len(other)), max(len(one), len(other)))
     if start + end < _COMMON.get(shape, size + 1):
         return None
-    if shape == _ADDED and not any(sense <= GROUPED for sense in (*stored.senses[left], *asked.senses[right])[0]):
+    if shape == _ADDED and not any(
+        sense <= NARROWING for sense in (*stored.senses[left], *asked.senses[right])[0]
+    ):
         return None
     if one and other:
         senses, also = frozenset().union(*stored.senses[left]), frozenset().union(*asked.senses[right])

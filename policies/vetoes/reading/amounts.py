@@ -33,6 +33,8 @@ def amount(row: Sequence[Token], at: int, lexicon: Lexicon) -> tuple[Amount, int
     dimension, factor, at = _unit(row, at, lexicon, currency)
     if not plain and not dimension and value == 1:
         return None
+    if dimension and [part.text for part in row[at : at + 3]] == ["and", "a", "half"]:
+        value, at = value + 0.5, at + 3
     in_words = row[start].kind == "word"
     soft = value == 1 or (in_words and not dimension and value <= _SOFT)
     return (dimension, round(value * factor, 6), value, soft), at
@@ -165,6 +167,8 @@ def _unit(row: Sequence[Token], at: int, lexicon: Lexicon, currency: str) -> tup
         return currency, 1.0, at
     if currency and unit[0] not in _CURRENCY.values():
         return currency, 1.0, at
+    if unit[0] == "length" and place + 1 < len(row) and row[place + 1].text == "h":
+        return "speed", unit[1] / 1609.344, place + 2
     if unit[0] == "length" and [part.text for part in row[place + 1 : place + 3]] in _PER_HOUR:
         return "speed", unit[1] / 1609.344, place + 3
     return unit[0], unit[1], place + 1

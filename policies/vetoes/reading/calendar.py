@@ -51,6 +51,8 @@ def _clock(text: str) -> list[DatePart]:
         hour += 12
     elif "a" in text and hour == 12:  # noqa: PLR2004
         hour = 0
+    elif "a" not in text and not text.startswith("0") and 1 <= hour < 12:  # noqa: PLR2004
+        return [("clock", hour * 60 + minute)]
     return [("minute", hour * 60 + minute)]
 
 

@@ -11,6 +11,7 @@ from policies.vetoes.reading.calendar import date
 from policies.vetoes.reading.tokens import Token, bounded, quotes, tokens
 
 _GAP = 4
+_POLITE = frozenset({"pleas", "please"})
 _SCOPE = 5
 _BINDING = frozenset({"in", "for", "on", "at", "from", "to", "with", "near", "by", "into", "via", "using", "of"})
 _SUBJECTS = frozenset(
@@ -216,13 +217,16 @@ class _Reading:
                 self._mean(at, meaning)
                 for token in self.row[at:behind]:
                     self.words.add(token.text)
+                    own = self.lexicon.words.get(token.text)
+                    self.doubtful = self.doubtful or (own is not None and own.polarity == "doubtful")
                 self._content(meaning, [token.text for token in self.row[at:behind]])
                 return behind
         return 0
 
     def _content(self, meaning: Meaning, words: list[str]) -> None:
         if meaning.canonical:
-            self._say(meaning.canonical)
+            if meaning.canonical not in _POLITE:
+                self._say(meaning.canonical)
             return
         for word in words:
             self.words.add(stem(word))

@@ -39,6 +39,7 @@ DIFFERENT = [
     ("antonym", "What are the benefits of fasting?", "What are the drawbacks of fasting?"),
     ("antonym", "Is the shop open on bank holidays?", "Is the shop closed on bank holidays?"),
     ("antonym", "How do I turn notifications on?", "How do I turn notifications off?"),
+    ("converse", "Where can I buy a season ticket?", "Where can I sell a season ticket?"),
     ("action", "How do I cancel my subscription?", "How do I pause my subscription?"),
     ("action", "How do I renew my passport?", "How do I replace my passport?"),
     ("place", "Do I need a visa for Japan?", "Do I need a visa for China?"),
@@ -55,8 +56,8 @@ DIFFERENT = [
     ("name", "Who was Ada Quimby?", "Who was Bob Zorn?"),
     (
         "wording",
-        "How do I get a passport for my newborn in Kent?",
-        "How do I get a haircut for my newborn in Kent?",
+        "How do I get a passport for my newborn in rural Kent?",
+        "How do I get a haircut for my newborn in rural Kent?",
     ),
     ("wording", "What is the minimum wage in Kent?", "What is the minimum wage for apprentices on farms in Kent?"),
 ]
@@ -81,6 +82,9 @@ SAME = [
     ("negation", "I can't log in", "I'm not able to log in"),
     ("negation", "I'm not sure how to reset it", "How do I reset it?"),
     ("antonym", "Why is the shop not open?", "Why is the shop closed?"),
+    ("converse", "Can I borrow e-books from the library?", "Does the library lend e-books?"),
+    ("date", "Is the gate open at 7 o'clock?", "Is the gate open at 7pm?"),
+    ("number", "Is an hour and a half enough?", "Are 90 minutes enough?"),
     ("place", "Do I need a visa for the USA?", "Do I need a visa for America?"),
     ("place", "Is my british licence valid?", "Is my UK licence valid?"),
     ("modifier", "Is a student ticket cheaper for seniors?", "Is a ticket for seniors cheaper than for students?"),
