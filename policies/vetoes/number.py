@@ -1,9 +1,11 @@
 """Numbers: every amount of one question has its equal in the other, in whatever unit it is written."""
 
+from collections import Counter
+
 from policies.vetoes.facts import Amount, Facts
 from policies.vetoes.likeness import likeness
 
-_ALIKE = 0.34
+_ALIKE, _SAME_STORY, _EQUAL = 0.34, 0.5, 0.8
 _HALF_DAY = 720
 _LOOSE = frozenset({"", "pounds", "ordinal"})
 
@@ -16,10 +18,28 @@ def differs(stored: Facts, asked: Facts) -> str | None:
     hard = [one for one in (*ours, *theirs) if not one[3]]
     if not hard:
         soft = {one[0] for one in ours} & {other[0] for other in theirs}
-        return f"{ours[0][2]:g} / {theirs[0][2]:g}" if soft else None
+        return f"{ours[0][2]:g} / {theirs[0][2]:g}" if soft else _order(stored, asked)
     if not (ours and theirs) and likeness(stored, asked) < _ALIKE:
         return None
     return ", ".join(sorted({f"{value:g} {dimension}".strip() for dimension, _, value, _ in hard}))
+
+
+def _order(stored: Facts, asked: Facts) -> str | None:
+    """The order of the same amounts, when little else can differ: `3 red and 5 blue`, `5 red and 3 blue`."""
+    ours = [one[1] for one in stored.amounts if not one[3]]
+    theirs = [other[1] for other in asked.amounts if not other[3]]
+    if len(ours) != len(theirs):
+        as_many = len(stored.amounts) == len(asked.amounts)  # `a year` and `twelve months`
+        return None if as_many or likeness(stored, asked) < _SAME_STORY else _times(ours, theirs)
+    if ours == theirs or likeness(stored, asked) < _EQUAL:
+        return None
+    return f"order of {' '.join(f'{value:g}' for value in ours)}"
+
+
+def _times(ours: list[float], theirs: list[float]) -> str:
+    """An amount that one of two tellings of a story has more often: a step was added, or a given taken away."""
+    more, fewer = Counter(ours) - Counter(theirs), Counter(theirs) - Counter(ours)
+    return f"times of {next(iter(more + fewer)):g}"
 
 
 def _lonely(these: Facts, those: Facts) -> list[Amount]:
