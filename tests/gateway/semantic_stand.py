@@ -84,7 +84,7 @@ class Meaning:
 
 @contextlib.asynccontextmanager
 async def meaning(home: Path, redis: RedisServer, **changes: Any) -> AsyncIterator[Meaning]:
-    """A gateway and its service in this loop; `changes` replace top-level settings."""
+    """A gateway and its service in this loop, without guards; `changes` replace top-level settings."""
     with tempfile.TemporaryDirectory(prefix="lam-sem-") as folder:
         path = Path(folder) / "semantic.sock"
         database_url = f"sqlite:///{home / 'lamina.db'}"
@@ -92,10 +92,10 @@ async def meaning(home: Path, redis: RedisServer, **changes: Any) -> AsyncIterat
             "cache": {"mode": "semantic", "stale_s": 60},
             "semantic_url": f"unix://{path}",
             "models": MODELS,
-            "guards": {"off": ("injection", "refusal")},
+            "guards": {"enabled": False},
             **changes,
         }
-        fixed = {"rule": "fixed", "min_probability": 0.6, "deadline_ms": 1000}
+        fixed = {"rule": "fixed", "min_probability": 0.6, "deadline_ms": 3000}
         settings["semantic"] = {**fixed, **changes.get("semantic", {})}
         async with nominating(path, database_url) as service, Upstream() as upstream:
             made = settings_for(home, upstream, redis.url, **settings)

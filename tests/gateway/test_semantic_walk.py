@@ -238,11 +238,13 @@ async def test_a_storm_of_one_question_asks_the_service_once(it: Meaning) -> Non
     assert len(it.service.asks) < 10
 
 
-async def test_a_prompt_that_holds_a_secret_reaches_no_index(it: Meaning) -> None:
-    words = "Is my card 4111 1111 1111 1111 still valid?"
-    await it.taught(words)
-    assert await it.rows() == []
-    assert it.service.asks == []
+async def test_a_prompt_that_holds_a_secret_reaches_no_index(tmp_path: Path, redis_server: RedisServer) -> None:
+    async with meaning(tmp_path, redis_server, guards={"deadline_ms": 1000}) as it:
+        await it.taught("Write to jane.doe@gmail.com, my SSN is 536-22-1234.")
+        assert await it.rows() == []
+        assert it.service.asks == []
+        skipped = {"layer": "semantic", "result": "skipped", "reason": "unclean"}
+        assert await it.counted("lamina_cache_lookups_total", **skipped) == 1
 
 
 async def test_conversations_are_compared_as_wholes(it: Meaning) -> None:

@@ -131,8 +131,14 @@ class WholeSet:
 
 
 @contextmanager
-def whole_set(home: Path, **environment: str) -> Iterator[WholeSet]:
-    """A set that is not started yet, over an upstream that the test opens with `upstream_of`."""
+def whole_set(home: Path, *, semantic: str = "semantic", **environment: str) -> Iterator[WholeSet]:
+    """A set that is not started yet, over an upstream that the test opens with `upstream_of`.
+
+    Args:
+        home: of the set.
+        semantic: module of the semantic service.
+        environment: further variables.
+    """
     with tempfile.TemporaryDirectory(prefix="lam-up-") as folder:
         path = Path(folder) / "up.sock"
         usual = {
@@ -142,7 +148,9 @@ def whole_set(home: Path, **environment: str) -> Iterator[WholeSet]:
             "LAMINA_PROVIDERS": json.dumps({"up": {"base_url": f"unix://{path}"}}),
             "LAMINA_MODELS": json.dumps([{"name": "m", "provider": "up"}]),
         }
-        running = RunningSet(home, usual | environment)
+        script = ROOT / "tests" / "gateway" / "supervisor" / "run_set.py"
+        command = [sys.executable, str(script), "gateway.app:create_app", "engine", semantic]
+        running = RunningSet(home, usual | environment, None if semantic == "semantic" else command)
         try:
             yield WholeSet(running, path)
         finally:

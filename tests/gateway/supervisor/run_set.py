@@ -1,4 +1,4 @@
-"""Runs `lamina serve` with stand-ins for the gateway and the engine: `run_set.py APP ENGINE`."""
+"""Runs `lamina serve` with stand-ins for gateway, engine and service: `run_set.py APP ENGINE [SEMANTIC]`."""
 
 import sys
 
@@ -9,7 +9,7 @@ from gateway.supervisor.serve import serve
 
 if __name__ == "__main__":
     try:
-        status = serve(settings_from_environment(), Modules(app=sys.argv[1], engine=sys.argv[2]))
+        status = serve(settings_from_environment(), Modules(*sys.argv[1:]))
     except LaminaError as error:
         sys.stderr.write(f"error: {error}\n")
         status = 1
