@@ -12,10 +12,11 @@ from bisect import insort
 _LEAST_LABELS = 6
 _MOST_SLOPE = 200.0
 _TABLE = ((6, 0.0354), (48, 0.0153))
-_LINEAR = tuple((number + 0.5) / 50 for number in range(50))
+_LINEAR = tuple(number / 49 for number in range(1, 49))
 _LOG = tuple(10.0 ** (-6.0 + 5.7 * number / 49) for number in range(50))
 _ROUNDS = 25
-_REFIT_SHARE = 0.02
+_REFIT_SHARE = 0.05
+_CONVERGED = 1e-3
 
 
 class VCacheEntry:
@@ -26,9 +27,10 @@ class VCacheEntry:
         self._labels: list[tuple[float, bool]] = [(0.0, False), (1.0, True)]
         self._fit: tuple[float, float, float] | None = None
         self._new = 0
+        self._start = (0.0, 1.0)
 
     def learn(self, similarity: float, *, right: bool) -> None:
-        """Takes in a label; an entry with many is fitted anew when 2 % have come, which spares hours."""
+        """Takes in a label; an entry with many is fitted anew when 5 % have come, which spares hours."""
         insort(self._labels, (round(similarity, 3), right))
         self._new += 1
         if self._new > _REFIT_SHARE * len(self._labels):
@@ -39,7 +41,7 @@ class VCacheEntry:
         if len(self._labels) < _LEAST_LABELS:
             return 1.0
         if self._fit is None:
-            self._fit = _fitted(self._labels)
+            self._fit, self._start = _fitted(self._labels, self._start)
         threshold, slope, deviation = self._fit
         best = 0.0
         for eps, quantile in self._grid:
@@ -48,20 +50,25 @@ class VCacheEntry:
         return 1.0 - delta / max(1e-12, 1.0 - best)
 
 
-def _fitted(labels: list[tuple[float, bool]]) -> tuple[float, float, float]:
-    """Threshold, slope and the threshold's standard deviation."""
+def _fitted(
+    labels: list[tuple[float, bool]], start: tuple[float, float]
+) -> tuple[tuple[float, float, float], tuple[float, float]]:
+    """Threshold, slope and the threshold's standard deviation; then where the next fit begins."""
     wrong = max(score for score, right in labels if not right)
     good = min(score for score, right in labels if right)
     if wrong < good:
-        return (wrong + good) / 2, _MOST_SLOPE, math.sqrt(_separated(len(labels)))
-    base, slope = 0.0, 1.0
+        return ((wrong + good) / 2, _MOST_SLOPE, math.sqrt(_separated(len(labels)))), start
+    base, slope = start
     for _ in range(_ROUNDS):
+        before = slope
         base, slope = _newton(labels, base, slope)
+        if abs(slope - before) < _CONVERGED * max(1.0, abs(slope)):
+            break
     slope = max(slope, 1e-6)
     inverse = _covariance(labels, base, slope)
     along = (-1.0 / slope, base / slope**2)
     variance = along[0] ** 2 * inverse[0] + 2 * along[0] * along[1] * inverse[1] + along[1] ** 2 * inverse[2]
-    return min(1.0, max(0.0, -base / slope)), slope, math.sqrt(max(0.0, variance))
+    return (min(1.0, max(0.0, -base / slope)), slope, math.sqrt(max(0.0, variance))), (base, slope)
 
 
 def _newton(labels: list[tuple[float, bool]], base: float, slope: float) -> tuple[float, float]:

@@ -49,7 +49,12 @@ def _shown(found: Report) -> Group:
         f"from a prompt cache, and {found.model_completion_tokens} completion tokens. {found.stored} answers were "
         "stored."
     )
-    rest = [model, _sentence("Not stored", found.refused_writes), _sentence("Faults", found.faults)]
+    rest = [
+        model,
+        _sentence("Not stored", found.refused_writes),
+        _sentence("Answers compared for the error budget", found.compared),
+        _sentence("Faults", found.faults),
+    ]
     return Group(layers, *[line for line in rest if line])
 
 

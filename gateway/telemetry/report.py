@@ -48,6 +48,7 @@ class Report:
     Attributes:
         prompt_cached_tokens: of the model's prompt tokens, those that its server had in a cache of its own.
         refused_writes: by reason.
+        compared: stored answers compared with the model's: right, wrong, unknown, lost.
     """
 
     requests: int
@@ -57,6 +58,7 @@ class Report:
     model_completion_tokens: int
     stored: int
     refused_writes: dict[str, int]
+    compared: dict[str, int]
     faults: dict[str, int]
 
     def as_json(self) -> dict[str, Any]:
@@ -93,6 +95,7 @@ def read_report(text: str) -> Report:
         model_completion_tokens=_sum(tokens, source="model", kind="completion"),
         stored=_sum(writes, result="stored"),
         refused_writes=_by(writes, "reason", result="refused"),
+        compared=_by(samples["lamina_budget_audits_total"], "result"),
         faults={
             f"{part}: {reason}": count
             for part in sorted({labels["part"] for labels, _ in samples["lamina_faults_total"]})
