@@ -42,7 +42,7 @@ class LayerRules:
 
     Attributes:
         max_wrong: the error budget.
-        min_probability: least chance at which a candidate is served.
+        min_probability: least probability at which a candidate is served until enough labels are learnt.
         audit_share: of would-be hits.
         limit: most candidates looked at.
     """

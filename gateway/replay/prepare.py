@@ -124,9 +124,9 @@ class Preparer:
         else:
             key = space.of_caller(controls.caller_key)
         admitted = self._admitted(line, request.body, controls) if plan.write else None
-        judged = self._judged(line, request.body, controls)
+        verdicts, judged = self._judged(line, request.body, controls)
         where = self._place(request.body, controls, namespace)
-        clean = where is not None and not self._speaks(self._of_questions(), self._subject(line, request.body))
+        clean = where is not None and self._is_clean(verdicts, request.body)
         return Prepared(
             at,
             line,
@@ -152,19 +152,21 @@ class Preparer:
         decision = admit(response, body, controls, self._rules, fallback=False)
         return None if isinstance(decision, Discard) else decision.ttl_s
 
-    def _judged(self, line: Line, body: Json, controls: Controls) -> GuardDecision:
-        subject = self._subject(line, body, controls.scope.kind)
-        verdicts = self._speaks(self._guards, subject)
-        return decide(verdicts, subject, self._hidden) if verdicts else ALLOWED
+    def _judged(self, line: Line, body: Json, controls: Controls) -> tuple[list[Verdict], GuardDecision]:
+        response = None if line.answer is None else _response(line, line.answer)
+        subject = subject_of(body, response, scope=controls.scope.kind)
+        verdicts = _verdicts(self._guards, subject)
+        return verdicts, decide(verdicts, subject, self._hidden) if verdicts else ALLOWED
 
-    def _subject(self, line: Line, body: Json, scope: str = "tenant") -> Subject:
-        return subject_of(body, None if line.answer is None else _response(line, line.answer), scope=scope)
+    def _is_clean(self, verdicts: Sequence[Verdict], body: Json) -> bool:
+        """Whether the question alone may be compared; when nothing was said of it with its answer, it may."""
+        if not any(verdict.guard in self._hidden for verdict in verdicts):
+            return True
+        return not _verdicts([guard for guard in self._guards if guard.of_questions], subject_of(body))
 
-    def _of_questions(self) -> list[Guard]:
-        return [guard for guard in self._guards if guard.of_questions]
 
-    def _speaks(self, guards: Sequence[Guard], subject: Subject) -> list[Verdict]:
-        return [verdict for guard in guards if (verdict := guard.check(subject)) is not None]
+def _verdicts(guards: Sequence[Guard], subject: Subject) -> list[Verdict]:
+    return [verdict for guard in guards if (verdict := guard.check(subject)) is not None]
 
 
 def _capped(admitted_s: float | None, judged: GuardDecision) -> float | None:

@@ -1,14 +1,17 @@
 """One tenant's error budget on one route in virtual time: labels are learnt and audits looked at as they come."""
 
+import math
 from typing import Protocol
 
 from policies.budget import (
+    Bank,
     Caution,
     Decision,
     Explore,
     Mark,
     Pool,
     Rules,
+    Serve,
     Window,
     decide,
     score_of,
@@ -18,6 +21,7 @@ from policies.budget import (
 from policies.nomination import Candidate
 
 _HALF_LIFE_S = 30 * 24 * 3600.0
+_ENOUGH_LABELS = 50.0
 
 
 class BudgetRules(Protocol):
@@ -30,7 +34,7 @@ class BudgetRules(Protocol):
 
     @property
     def min_probability(self) -> float:
-        """Least chance at which a candidate is served."""
+        """Least probability at which a candidate is served until enough labels are learnt."""
         ...
 
     @property
@@ -46,6 +50,7 @@ class VirtualBudget:
         self._rules = rules
         self._pool = Pool(_HALF_LIFE_S)
         self._window = Window()
+        self._bank = Bank()
         self._caution: Caution = "normal"
         self._audits = 0.0
         self._number = 0
@@ -53,20 +58,23 @@ class VirtualBudget:
     def came(self) -> None:
         """A request came to the layer."""
         self._window.asked += 1
+        self._bank.came(self._rules.max_wrong)
 
     def decide(self, candidate: Candidate, u: float) -> Decision:
         """What becomes of a candidate; `u` is drawn from [0, 1)."""
+        first = self._pool.labels < _ENOUGH_LABELS and self._rules.min_probability > 0
         rules = Rules(
-            self._rules.max_wrong,
-            self._rules.min_probability,
-            self._rules.audit_share,
-            serving=True,
+            self._bank.delta(self._rules.max_wrong),
+            audit_share=self._rules.audit_share,
             caution=self._caution,
             audits=self._audits,
+            least_score=score_of(self._rules.min_probability) if first else -math.inf,
         )
         decision = decide(score_of(candidate.probability or 0.0), candidate.row, self._pool, rules, u)
         if would_serve(decision):
             self._window.would += 1
+        if isinstance(decision, Serve):
+            self._bank.risked(decision.chance)
         return decision
 
     def learn(self, candidate: Candidate, decision: Explore, *, right: bool, now_s: float) -> None:
