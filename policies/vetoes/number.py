@@ -6,6 +6,8 @@ from policies.vetoes.facts import Amount, Facts
 from policies.vetoes.likeness import likeness
 
 _ALIKE, _SAME_STORY, _EQUAL = 0.34, 0.5, 0.8
+_STORY_WORDS = 12
+_MOST = 100
 _HALF_DAY = 720
 _LOOSE = frozenset({"", "pounds", "ordinal"})
 
@@ -25,13 +27,14 @@ def differs(stored: Facts, asked: Facts) -> str | None:
 
 
 def _order(stored: Facts, asked: Facts) -> str | None:
-    """The order of the same amounts, when little else can differ: `3 red and 5 blue`, `5 red and 3 blue`."""
+    """The order of the same amounts in the same words, as in `3 red and 5 blue` and `5 red and 3 blue`."""
     ours = [one[1] for one in stored.amounts if not one[3]]
     theirs = [other[1] for other in asked.amounts if not other[3]]
     if len(ours) != len(theirs):
         as_many = len(stored.amounts) == len(asked.amounts)  # `a year` and `twelve months`
         return None if as_many or likeness(stored, asked) < _SAME_STORY else _times(ours, theirs)
-    if ours == theirs or likeness(stored, asked) < _EQUAL:
+    story = len(stored.content) >= _STORY_WORDS and likeness(stored, asked) >= _EQUAL
+    if ours == theirs or not (story or _frame(stored) == _frame(asked)):
         return None
     return f"order of {' '.join(f'{value:g}' for value in ours)}"
 
@@ -42,10 +45,18 @@ def _times(ours: list[float], theirs: list[float]) -> str:
     return f"times of {next(iter(more + fewer)):g}"
 
 
+def _frame(facts: Facts) -> list[str]:
+    """The content words around the figures."""
+    return [word for word in facts.content if not word[0].isdigit()]
+
+
 def _lonely(these: Facts, those: Facts) -> list[Amount]:
+    """Those of the first hundred amounts that differ in writing and have no equal on the other side."""
+    other_way = set(those.amounts)
+    written = [one for one in these.amounts if one not in other_way]
     return [
         one
-        for one in these.amounts
+        for one in written[:_MOST]
         if not any(_equal(one, other) for other in those.amounts) and not _is_hour(one, those)
     ]
 

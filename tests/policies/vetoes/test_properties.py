@@ -73,10 +73,10 @@ def test_capitals_and_the_last_stop_do_not_matter(lexicon: Lexicon, text: str) -
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_a_hostile_text_is_read_in_bounded_time(lexicon: Lexicon, piece: str) -> None:
     text = piece * (100_000 // len(piece))
-    started = time.perf_counter()
+    started = time.process_time()
     facts = read(text, lexicon)
     assert compare(facts, facts) is None
-    assert time.perf_counter() - started < FAR_TOO_LONG_S
+    assert time.process_time() - started < FAR_TOO_LONG_S
 
 
 def test_what_is_too_long_to_be_read_must_be_equal(lexicon: Lexicon) -> None:
