@@ -7,13 +7,15 @@ are known to us, so it is filled in between.
 """
 
 import math
+import statistics
 from bisect import insort
 
 _LEAST_LABELS = 6
 _MOST_SLOPE = 200.0
 _TABLE = ((6, 0.0354), (48, 0.0153))
-_LINEAR = tuple(number / 49 for number in range(1, 49))
-_LOG = tuple(10.0 ** (-6.0 + 5.7 * number / 49) for number in range(50))
+_NORMAL = statistics.NormalDist()
+_LINEAR = tuple((eps, _NORMAL.inv_cdf(1.0 - eps)) for eps in (number / 49 for number in range(1, 49)))
+_LOG = tuple((eps, _NORMAL.inv_cdf(1.0 - eps)) for eps in (10 ** (-6 + 5.7 * number / 49) for number in range(50)))
 _ROUNDS = 25
 _REFIT_SHARE = 0.05
 _CONVERGED = 1e-3
@@ -23,7 +25,7 @@ class VCacheEntry:
     """The labels of one entry."""
 
     def __init__(self, *, log_grid: bool) -> None:
-        self._grid = [(eps, _quantile(1.0 - eps)) for eps in (_LOG if log_grid else _LINEAR)]
+        self._grid = _LOG if log_grid else _LINEAR
         self._labels: list[tuple[float, bool]] = [(0.0, False), (1.0, True)]
         self._fit: tuple[float, float, float] | None = None
         self._new = 0
@@ -104,11 +106,3 @@ def _separated(labels: int) -> float:
 
 def _sigmoid(value: float) -> float:
     return 1.0 / (1.0 + math.exp(-max(-60.0, min(60.0, value))))
-
-
-def _quantile(share: float) -> float:
-    low, high = -9.0, 9.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if 0.5 * math.erfc(-middle / math.sqrt(2)) < share else (low, middle)
-    return (low + high) / 2
