@@ -1,7 +1,7 @@
 """Budgets of several workers over one database: they learn from each other, and move their guards together."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from pathlib import Path
 
 import pytest
@@ -44,7 +44,7 @@ class Worker:
             draw=lambda: self.u,
         )
 
-    def _take(self, _logger: object, _method: str, event: dict[str, object]) -> dict[str, object]:
+    def _take(self, _logger: object, _method: str, event: MutableMapping[str, object]) -> str:
         self.lines.append(dict(event))
         raise structlog.DropEvent
 

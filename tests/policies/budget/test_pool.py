@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.budget import Mark, Pool, score_of
-from policies.budget.curves import EXPERTS, MOST_SCORE, NODES, shipped
+from policies.budget.curves import EXPERTS, MOST_SCORE, NODES, Expert, shipped
 from policies.budget.pool import MOST_ENTRIES
 
 DAY_S = 86400.0
@@ -26,8 +26,8 @@ def pool_of(labels: list[tuple[int, float, bool]]) -> Pool:
 
 
 @pytest.mark.parametrize("expert", EXPERTS)
-def test_a_fresh_install_believes_the_verifier_by_and_large(expert: object) -> None:
-    weights = shipped(EXPERTS[EXPERTS.index(expert)])  # type: ignore[arg-type]
+def test_a_fresh_install_believes_the_verifier_by_and_large(expert: Expert) -> None:
+    weights = shipped(expert)
     assert len(weights) == len(NODES)
     assert math.fsum(weights) == pytest.approx(1.0)
     pool = Pool(HALF_LIFE_S)
