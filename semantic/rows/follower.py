@@ -21,7 +21,7 @@ from semantic.turns import Conversations
 T = TypeVar("T")
 
 _LOG = logging.getLogger("semantic.rows")
-_PAGE_ROWS = 256
+_PAGE_ROWS = 1024
 _POLL_S = 0.1
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 5.0
 _PROGRESS_EVERY_S = 2.0
