@@ -3,6 +3,7 @@
 import argparse
 import gc
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from semantic.server import listening, serve
 from semantic.wiring import Service, load_models
 
 _DEFAULTS = Options()
+_MOST_THREADS = 2
 _SWITCH_INTERVAL_S = 0.0005
 """How long one thread may keep the others from running Python; the judge's threads wait for each other."""
 
@@ -51,13 +53,17 @@ def _parser() -> argparse.ArgumentParser:
     add("--model", help="embedder: a folder or a hub name (default: the packaged all-MiniLM-L6-v2)")
     add("--embedder", default=_DEFAULTS.embedder, help="kind of embedder: auto, onnx or sentence")
     add("--verifier", type=Path, help="folder of the verifier (default: the packaged one)")
-    add("--threads", type=int, default=_DEFAULTS.threads, help="threads that compute in each model")
+    add("--threads", type=int, help="threads that compute in each model (default: 2, where there are two cores)")
     add("--token-file", type=Path, help="requests must carry the token in this file as a bearer")
     add("--cache-mib", type=int, default=_DEFAULTS.cache_mib, help="for vectors of texts asked for")
     add("--questions-mib", type=int, default=_DEFAULTS.questions_mib, help="for questions of stored rows")
     add("--snapshot-seconds", type=float, default=_DEFAULTS.snapshot_s, help="between snapshots")
     add("--drain", type=float, default=_DEFAULTS.drain_s, help="seconds to finish open requests after SIGTERM")
     return parser
+
+
+def _threads() -> int:
+    return min(_MOST_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
 
 
 def _options(given: argparse.Namespace) -> Options:
@@ -70,7 +76,7 @@ def _options(given: argparse.Namespace) -> Options:
         model=given.model,
         embedder=given.embedder,
         verifier=given.verifier,
-        threads=given.threads,
+        threads=given.threads if given.threads is not None else _threads(),
         token=read_token(given.token_file) if given.token_file else None,
         cache_mib=given.cache_mib,
         questions_mib=given.questions_mib,
