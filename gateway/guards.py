@@ -24,6 +24,11 @@ __all__ = ["GuardDecision", "Guards", "Subject", "load_guards", "open_guards", "
 
 _DATA = Path(guardrails.__file__).parent / "data"
 _THREADS = 2
+_FIRST = Subject(
+    question="My name is Ann, call me at 020 7946 0000; what is 4929 1234 5678 9012?",
+    turn_texts=("Mail a.b@mail.example from 81.2.69.160 about 078-05-1120 and password = 'secret'.",),
+    answer_texts=("I cannot help with that, but see https://host.example/a?b=c.",),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,9 @@ def _load(spec: str, settings: GuardSettings) -> GuardMaterial:
 
 def open_guards(settings: GuardSettings, metrics: Metrics) -> "Guards":
     """The guards of one gateway worker; close them once."""
-    return Guards(load_guards(settings), settings, metrics)
+    guards = Guards(load_guards(settings), settings, metrics)
+    guards.warm()
+    return guards
 
 
 class Guards:
@@ -71,7 +78,7 @@ class Guards:
         guards: with what each was built from.
         settings: the deadline, and up to which length texts are judged where they are.
         metrics: takes verdicts, faults and times.
-        clock_s: a monotonic clock.
+        cpu_s: the thread's own clock, so that a busy machine makes no guard late.
 
     Attributes:
         policy_version: equal only for equal judgement.
@@ -83,7 +90,7 @@ class Guards:
         guards: Iterable[GuardMaterial],
         settings: GuardSettings,
         metrics: Metrics,
-        clock_s: Callable[[], float] = time.perf_counter,
+        cpu_s: Callable[[], float] = time.thread_time,
     ) -> None:
         built = list(guards)
         self.policy_version = policy_version(built)
@@ -93,7 +100,8 @@ class Guards:
         self._deadline_s = settings.deadline_ms / 1000
         self._inline_chars = settings.inline_chars
         self._metrics = metrics
-        self._clock_s = clock_s
+        self._wait_s = settings.wait_ms / 1000
+        self._cpu_s = cpu_s
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="guards")
 
     async def judge_write(self, subject: Subject) -> GuardDecision:
@@ -128,40 +136,45 @@ class Guards:
         said = (guard.check(subject) for guard in self._guards)
         return [verdict for verdict in said if verdict is not None]
 
+    def warm(self) -> None:
+        """Judges a first text, since patterns and metadata are made ready at their first use."""
+        for guard in self._guards:
+            guard.check(_FIRST)
+
     def close(self) -> None:
         """Lets the threads end; a guard that hangs is not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self, judged: str, guards: list[Guard], subject: Subject) -> _Finding:
-        begun = self._clock_s()
-        due_s = begun + self._deadline_s
+        begun = time.perf_counter()
         if subject.chars <= self._inline_chars:
-            finding = self._judge(guards, subject, due_s)
+            finding = self._judge(guards, subject)
         else:
-            finding = await self._on_a_thread(guards, subject, due_s)
-        self._metrics.guarded(judged, self._clock_s() - begun)
+            finding = await self._on_a_thread(guards, subject)
+        self._metrics.guarded(judged, time.perf_counter() - begun)
         if finding.counted:
             self._metrics.fault("guards", finding.counted)
         for verdict in finding.verdicts:
             self._metrics.guard_verdict(verdict.guard, verdict.reason, verdict.action)
         return finding
 
-    async def _on_a_thread(self, guards: list[Guard], subject: Subject, due_s: float) -> _Finding:
-        judging = asyncio.get_running_loop().run_in_executor(self._threads, self._judge, guards, subject, due_s)
+    async def _on_a_thread(self, guards: list[Guard], subject: Subject) -> _Finding:
+        judging = asyncio.get_running_loop().run_in_executor(self._threads, self._judge, guards, subject)
         try:
-            return await asyncio.wait_for(judging, self._deadline_s)
+            return await asyncio.wait_for(judging, self._wait_s)
         except TimeoutError:
             return _LATE
 
-    def _judge(self, guards: list[Guard], subject: Subject, due_s: float) -> _Finding:
+    def _judge(self, guards: list[Guard], subject: Subject) -> _Finding:
         """Asks guards in turn, until one forbids everything."""
+        due_s = self._cpu_s() + self._deadline_s
         finding = _Finding()
         for guard in guards:
             try:
                 verdict = guard.check(subject)
             except Exception as error:  # noqa: BLE001  (recorded by name; the answer is served and not stored)
                 return _Finding(fault="guard_fault", counted=f"guard_fault_{guard.name}_{type(error).__name__}")
-            if self._clock_s() > due_s:
+            if self._cpu_s() > due_s:
                 return _LATE
             if verdict is not None:
                 finding.verdicts.append(verdict)

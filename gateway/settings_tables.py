@@ -56,7 +56,8 @@ class GuardSettings(Frozen):
         actions: what becomes of an answer a guard speaks against, by guard, where it shall not be the guard's own:
             `refuse`, `private` (stored only under a user, session or conversation scope), `exact_only` or
             `short_life`.
-        deadline_ms: longest time for all guards together; then nothing is stored.
+        deadline_ms: processor time that all guards together may take; then nothing is stored.
+        wait_ms: longest wait for guards on a thread; then nothing is stored.
         inline_chars: texts longer than this are judged on a thread.
         max_chars: a request and answer with more text than this is not stored.
         max_semantic_chars: a last turn longer than this is never compared by meaning.
@@ -69,6 +70,7 @@ class GuardSettings(Frozen):
     off: tuple[str, ...] = ()
     actions: Mapping[str, Action] = Field(default_factory=dict)
     deadline_ms: Annotated[int, Field(ge=1, le=1000)] = 50
+    wait_ms: Annotated[int, Field(ge=1, le=10_000)] = 250
     inline_chars: Annotated[int, Field(ge=0)] = 4_000
     max_chars: Annotated[int, Field(ge=1_000, le=4_000_000)] = 200_000
     max_semantic_chars: Annotated[int, Field(ge=1)] = 4_000

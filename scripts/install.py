@@ -1,8 +1,4 @@
-"""Makes `.venv` and brings it up to date: only the standard library, only the steps whose inputs changed.
-
-Each finished step leaves a stamp in `.venv/.stamps` that holds a digest of what it was made from, so a second
-run reads a few small files and is done. What pip says goes to `.venv/install.log`.
-"""
+"""Makes `.venv` and brings it up to date; only the standard library, only the steps whose inputs changed."""
 
 import fcntl
 import hashlib
@@ -141,7 +137,6 @@ def plan(root: Path, *, dev: bool) -> list[Step]:
     steps.append(Step("native", "native kernels", made_from, [(python, "-m", "engine.native")], optional=True))
     if not dev:
         return steps
-    # A CUDA build of torch has brought its own Triton; elsewhere the kernels are tested in its interpreter.
     kernels = replace(
         locked("kernels", "Triton, to test kernels", "kernels.txt", "--no-deps"),
         satisfied=lambda: bool(installed_version(venv, "triton")),

@@ -59,15 +59,22 @@ def early_verdict(
         return Verdict("conversation_order", 0.0)
     if not equal and (not lost or not gained):
         return Verdict("conversation_turn", 0.0)
+    if _facts_differ(stored, asked, align(stored[:-1], asked[:-1], _unlike)):
+        return Verdict("conversation_fact", 0.0)
     return None
 
 
 def texts_needed(stored: Sequence[Told], asked: Sequence[Told]) -> list[str]:
     """The texts whose likeness `late_verdict` may ask for."""
     _, gaps = anchors(stored[:-1], asked[:-1])
-    told = [stored[i] for side in _stored(gaps) for i in side] + [asked[j] for side in _asked(gaps) for j in side]
-    replies = [reply for reply in (last_reply(stored), last_reply(asked)) if reply is not None]
-    return [one.text for one in (*told, *replies, stored[-1], asked[-1])]
+    both = [gap for gap in gaps if gap.stored and gap.asked]
+    needed = [stored[i] for gap in both for i in gap.stored] + [asked[j] for gap in both for j in gap.asked]
+    one, other = last_reply(stored), last_reply(asked)
+    if one is not None and other is not None and one.plain != other.plain:
+        needed += [one, other]
+    if not same_turn(stored[-1], asked[-1]):
+        needed += [stored[-1], asked[-1]]
+    return [told.text for told in needed]
 
 
 def late_verdict(
@@ -91,15 +98,24 @@ def _asked(gaps: Sequence[Gap]) -> list[tuple[int, ...]]:
 def _veto(
     stored: Sequence[Told], asked: Sequence[Told], alignment: Alignment, signals: Signals, wording: Wording
 ) -> str | None:
-    for i, j in alignment.changed:
-        apart = difference(stored[i], asked[j])
-        if apart.tight > _TIGHT and any(apart.conflicts[:_FACTS]):
-            return "conversation_fact"
+    if _facts_differ(stored, asked, alignment):
+        return "conversation_fact"
     if signals["paired_share"] < _LEAST_PAIRED:
         return "conversation_turn"
     if not alignment.changed and not signals["extra_both"]:
         return _detour_veto(stored, asked, alignment, signals, wording)
     return None
+
+
+def _unlike(_one: str, _other: str) -> float:
+    """Stands for the cosine where common words alone align turns."""
+    return -1.0
+
+
+def _facts_differ(stored: Sequence[Told], asked: Sequence[Told], alignment: Alignment) -> bool:
+    """Whether facts stand against each other in turns that are else nearly the same."""
+    apart = (difference(stored[i], asked[j]) for i, j in alignment.changed)
+    return any(one.tight > _TIGHT and any(one.conflicts[:_FACTS]) for one in apart)
 
 
 def _detour_veto(

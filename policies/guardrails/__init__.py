@@ -7,5 +7,13 @@ if it names one, and the operator's rule), is pure, runs in linear time and answ
 
 GUARDRAILS: dict[str, str] = {
     "size": "policies.guardrails.size:SizeGuard",
+    "secrets": "policies.guardrails.secrets:SecretsGuard",
+    "pii": "policies.guardrails.pii:PiiGuard",
+    "schema": "policies.guardrails.schema:SchemaGuard",
+    "refusal": "policies.guardrails.refusal:RefusalGuard",
+    "injection": "policies.guardrails.injection:InjectionGuard",
+    "personal": "policies.guardrails.personal:PersonalGuard",
+    "time_bound": "policies.guardrails.time_bound:TimeBoundGuard",
+    "toxicity": "policies.guardrails.toxicity:ToxicityGuard",
 }
 """Name to `module:Class`, in the order in which they are asked: those that forbid most come first."""

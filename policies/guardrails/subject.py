@@ -40,10 +40,16 @@ def subject_of(
         turn_texts=tuple(turns),
         system_texts=tuple(instructions),
         answer_texts=() if response is None else tuple(_answers(response)),
+        content_texts=() if response is None else tuple(_visible(response)),
         response_format=wanted if isinstance(wanted, dict) else None,
         size_bytes=size,
         scope_kind=scope,
     )
+
+
+def _visible(response: ChatResponse) -> Iterator[str]:
+    for choice in response.choices:
+        yield from _content(choice.message.get("content"))
 
 
 def _answers(response: ChatResponse) -> Iterator[str]:

@@ -23,6 +23,7 @@ class Subject(msgspec.Struct, frozen=True):
         turn_texts: texts of all turns that are no instructions, the last user turn among them.
         system_texts: texts of system and developer messages.
         answer_texts: visible text and tool arguments of every choice; empty before there is an answer.
+        content_texts: those of the answer texts that are visible text, not tool arguments.
         response_format: of the request, or None.
         size_bytes: of the answer as it would be stored; 0 when not known.
         scope_kind: who would share the entry: tenant, user, session or conversation.
@@ -32,6 +33,7 @@ class Subject(msgspec.Struct, frozen=True):
     turn_texts: tuple[str, ...] = ()
     system_texts: tuple[str, ...] = ()
     answer_texts: tuple[str, ...] = ()
+    content_texts: tuple[str, ...] = ()
     response_format: Json | None = None
     size_bytes: int = 0
     scope_kind: str = "tenant"

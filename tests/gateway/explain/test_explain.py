@@ -72,8 +72,8 @@ async def test_a_hit_by_meaning_with_its_numbers(it: Meaning) -> None:
 
 
 async def test_a_veto_is_named_with_what_it_saw(it: Meaning) -> None:
-    await it.taught("How much is a box of 4 candles?")
-    told = await explained(it, "How much is a box of 7 candles?")
+    await it.taught("How do I bake 4 loaves of bread?")
+    told = await explained(it, "How do I bake 7 loaves of bread?")
     assert (told["verdict"], told["rule"]) == ("miss", "semantic_veto_number")
     (candidate,) = told["meaning"]["candidates"]
     assert candidate["refused"] == "semantic_veto_number"

@@ -216,7 +216,8 @@ def test_two_hundred_turns_take_bounded_time() -> None:
     other = [(role, text.replace("speaks", "talks")) for role, text in many]
     started = time.perf_counter()
     assert judged([*many, ("user", "the first")], [*other, ("user", "the first")]).veto == "conversation_length"
-    assert judged([*many, ("user", "go on")], [*many[:-20], *other[-20:], ("user", "go on")])
+    near = judged([*many, ("user", "go on")], [*many[:-20], *other[-20:], ("user", "go on")])
+    assert 0 <= near.probability <= 1
     assert time.perf_counter() - started < 20
 
 
