@@ -119,8 +119,9 @@ class SemanticSettings(Frozen):
         label_half_life_s: after this time what was learnt from a comparison counts half.
         feedback_similarity: least cosine at which a row goes out of service with one that was reported wrong.
         conversations: whether whole conversations are compared, or only questions asked after the same turns.
-        model, verifier: folders of the embedded service's models; the packaged ones when absent.
-        threads: of the embedded service; one when absent.
+        model: folder of the embedded service's embedder; the packaged one when absent.
+        verifier: folder of its verifier; the packaged one when absent.
+        threads: of the embedded service; two when absent.
         max_rows: most rows a tenant may keep; the oldest go first.
         max_waiting: rows that may wait to be written, per worker; more are dropped and counted.
         sweep_s: how often rows that can serve no more are removed.
