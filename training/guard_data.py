@@ -39,6 +39,11 @@ def everyday() -> list[str]:
     return [row["text"] for row in rows_of(WRITTEN / "everyday.jsonl")]
 
 
+def _searched(data: Path) -> list[str]:
+    """Search questions: about the world, not about the asker."""
+    return [row["text"] for row in rows_of(data / "semantic" / "time_sensitivity.jsonl")]
+
+
 def _quiet(field: str, texts: list[str], tokens: Callable[[str], Iterable[str]]) -> list[Row]:
     """Rows that only teach what is ordinary."""
     return [
@@ -103,7 +108,7 @@ def toxicity(data: Path) -> list[Row]:
     """Samples with labels of a moderation team; any label counts."""
     public = rows_of(data / "safety" / "openai_moderation.jsonl.gz")
     rows = [Row({"text": row["text"]}, (), bool(row["flagged"]), row["id"]) for row in public]
-    return rows + _quiet("text", [*prompts_of(data), *everyday()], _no_tokens)
+    return rows + _quiet("text", [*prompts_of(data), *everyday(), *_searched(data)], _no_tokens)
 
 
 def injection(data: Path) -> list[Row]:
@@ -124,8 +129,7 @@ def injection(data: Path) -> list[Row]:
 def personal(data: Path) -> list[Row]:
     """Written questions about the asker's own account, and general ones with the same words."""
     rows = rows_of(WRITTEN / "personal.jsonl")
-    searched = [row["text"] for row in rows_of(data / "semantic" / "time_sensitivity.jsonl")]
-    quiet = _quiet("question", [*prompts_of(data), *everyday(), *searched], personal_tokens)
+    quiet = _quiet("question", [*prompts_of(data), *everyday(), *_searched(data)], personal_tokens)
     return [_question(row["question"], row["family"], alarm=row["alarm"]) for row in rows] + quiet
 
 
