@@ -5,6 +5,7 @@ of named fields (`question`, `answer`), each hashed to one of 2^bits buckets, an
 A field's features share a weight of 1 over the root of their number, so that long texts do not shout.
 """
 
+import functools
 import math
 import re
 import zlib
@@ -14,6 +15,7 @@ import msgspec
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?|\d|[^\w\s]")
 _MAX_WORD_CHARS = 24
+_REMEMBERED_WORDS = 8_192
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -86,15 +88,21 @@ def buckets(
     found: list[tuple[set[int], float]] = []
     for field in fields:
         words = _words(texts.get(field.name, ""), field)
-        for kind, features in (("w", _runs(words, field.words)), ("c", _letters(words, field.letters))):
-            if features:
-                salt = zlib.crc32(f"{field.name}:{kind}".encode())
-                hashed = {zlib.crc32(feature.encode("utf-8", "replace"), salt) & mask for feature in features}
-                found.append((hashed, field.gain / math.sqrt(len(hashed))))
+        salt = _salt(field.name, "w")
+        runs = {zlib.crc32(run.encode("utf-8", "replace"), salt) & mask for run in _runs(words, field.words)}
+        letters: set[int] = set()
+        if field.letters[1]:
+            salt = _salt(field.name, "c")
+            letters.update(*(_letters(word, field.letters, salt, mask) for word in set(words)))
+        found += [(each, field.gain / math.sqrt(len(each))) for each in (runs, letters) if each]
     own = {zlib.crc32(b"@" + token.encode()) & mask for token in tokens}
     if own:
         found.append((own, 1.0))
     return found
+
+
+def _salt(name: str, kind: str) -> int:
+    return zlib.crc32(f"{name}:{kind}".encode())
 
 
 def _words(text: str, field: Field) -> list[str]:
@@ -117,12 +125,13 @@ def _runs(words: list[str], longest: int) -> set[str]:
     return runs
 
 
-def _letters(words: list[str], lengths: tuple[int, int]) -> set[str]:
+@functools.lru_cache(maxsize=_REMEMBERED_WORDS)
+def _letters(word: str, lengths: tuple[int, int], salt: int, mask: int) -> tuple[int, ...]:
+    """Buckets of a word's runs of letters, remembered since words come again."""
+    padded = f" {word} ".encode("utf-8", "replace").decode()
     shortest, longest = lengths
-    found: set[str] = set()
-    if longest:
-        for word in set(words):
-            padded = f" {word} "
-            for length in range(shortest, min(longest, len(padded)) + 1):
-                found.update(padded[start : start + length] for start in range(len(padded) - length + 1))
-    return found
+    return tuple(
+        zlib.crc32(padded[start : start + length].encode(), salt) & mask
+        for length in range(shortest, min(longest, len(padded)) + 1)
+        for start in range(len(padded) - length + 1)
+    )
