@@ -20,9 +20,10 @@ from policies.guardrails.judgement import ALLOWED, GuardDecision, GuardMaterial,
 from policies.guardrails.subject import subject_of
 from policies.guardrails.types import Guard, Material, Subject, Verdict
 
-__all__ = ["GuardDecision", "Guards", "Subject", "load_guards", "open_guards", "subject_of"]
+__all__ = ["DATA", "GuardDecision", "Guards", "Subject", "load_guards", "open_guards", "subject_of"]
 
-_DATA = Path(guardrails.__file__).parent / "data"
+DATA = Path(guardrails.__file__).parent / "data"
+"""Where the guards' data files are."""
 _THREADS = 2
 _FIRST = Subject(
     question="My name is Ann, call me at 020 7946 0000; what is 4929 1234 5678 9012?",
@@ -55,7 +56,7 @@ def _load(spec: str, settings: GuardSettings) -> GuardMaterial:
     kind: type[Guard] = getattr(importlib.import_module(module), class_name)
     material = Material(
         action=settings.actions.get(kind.name, kind.default_action),
-        data=(_DATA / kind.data_file).read_bytes() if kind.data_file else b"",
+        data=(DATA / kind.data_file).read_bytes() if kind.data_file else b"",
         ttl_s=settings.short_life_s,
         public=settings.public_contacts,
         max_chars=settings.max_chars,

@@ -96,7 +96,7 @@ OF_THE_SERVICE: dict[str, tuple[str, ...]] = {
 
 PURE_LIBRARIES: dict[str, set[str]] = {
     "policies.vetoes": {"re2"},
-    "policies.guardrails": {"re2", "stdnum", "phonenumbers", "detect_secrets"},
+    "policies.guardrails": {"re2", "stdnum", "phonenumbers"},
     "policies": {"msgspec", "orjson"},
 }
 """Libraries without I/O that policies may use; the C encoder is what makes a key cheap."""
