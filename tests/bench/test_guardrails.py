@@ -1,7 +1,7 @@
 """The shipped guards on the public sets, where these are at hand: what may not get worse.
 
-The sets are looked for in a folder `shared/data` beside the checkout or above it. The models learnt from these rows,
-so it is broken files and patterns that show here; docs/guardrails.md has the cross-validated figures.
+The sets are looked for in a folder `shared/data` beside the checkout or above it. The models learnt from
+these rows, so it is broken files and patterns that show here; docs/guardrails.md has the cross-validated figures.
 """
 
 from pathlib import Path
