@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from gateway.early import EarlyRefreshes
 from gateway.guards import Guards, subject_of
 from gateway.layers.entry import EntryError, Sealer
 from gateway.layers.exact import ExactLayer, Found
@@ -10,6 +11,7 @@ from gateway.layers.opened import Opened, OpenedEntries
 from gateway.telemetry.metrics import Metrics
 from gateway.walk import Walk
 from policies.decide import Hit, Lookup, Miss, Stale, judge
+from policies.freshness import StaleRules, excused, revalidating
 from policies.keys import CacheKey
 from policies.types import token_counts
 
@@ -21,17 +23,27 @@ class ExactWalk:
     """Decides whether an entry of the exact layer answers.
 
     Args:
+        rules: what the operator allows past an entry's life.
         now_s: seconds since the epoch.
     """
 
     def __init__(
-        self, exact: ExactLayer, sealer: Sealer, guards: Guards, metrics: Metrics, now_s: Callable[[], float]
+        self,
+        exact: ExactLayer,
+        sealer: Sealer,
+        guards: Guards,
+        metrics: Metrics,
+        *,
+        rules: StaleRules,
+        now_s: Callable[[], float],
     ) -> None:
         self._exact = exact
         self._opened = OpenedEntries(sealer)
         self._guards = guards
         self._metrics = metrics
+        self._rules = rules
         self._now_s = now_s
+        self._early = EarlyRefreshes(rules.beta)
         self._allowed: dict[bytes, Opened] = {}
 
     async def decide(
@@ -81,7 +93,18 @@ class ExactWalk:
         purged = None
         if not replica.purges.nothing_since(opened.entry.as_of):
             purged = replica.purges.verdict(opened.entry.made(), opened.entry.as_of)
-        return opened, judge(opened.life, purged, walk.controls, self._now_s())
+        now_s = self._now_s()
+        decision = judge(opened.life, purged, walk.controls, now_s)
+        return opened, revalidating(decision, opened.life, self._rules, now_s)
+
+    def refreshes_early(self, opened: Opened, decision: Hit) -> bool:
+        """Whether this hit refreshes its entry ahead of its end; to be asked once per hit."""
+        return self._early.wanted(opened, decision.ttl_s)
+
+    async def excuse(self, walk: Walk, key: CacheKey, opened: Opened, decision: Miss) -> Stale | None:
+        """How the entry may be served should the model fail; None when it may not."""
+        stale = excused(decision.reason, opened.life, self._rules, self._now_s())
+        return stale if stale is not None and await self._still_allowed(walk, key, opened) else None
 
     async def _still_allowed(self, walk: Walk, key: CacheKey, opened: Opened) -> bool:
         """Whether the guards of today allow what was stored under others; remembered for the same bytes."""

@@ -231,7 +231,7 @@ class Forwarder:
                 decision = Discard("size")
             else:
                 self._keep_row(entry, response, job, guarded)
-                keep_s = decision.ttl_s + self._outside.cache.stale_s
+                keep_s = decision.ttl_s + self._outside.cache.kept_s
                 return self._post(job, job.key, sealed, keep_s, decision)
         if isinstance(decision, Discard):
             metrics.write("exact", "refused", decision.reason)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from gateway.asked import Asked
 from gateway.errors import ApiError, DatabaseUnavailable, StoreUnavailable
 from gateway.exact_walk import ExactWalk
-from gateway.flights import Flights
+from gateway.flights import Flight, Flights
 from gateway.forward import Forwarder
 from gateway.guards import Guards
 from gateway.invalidation.replica import Replicas, TenantReplica
@@ -25,6 +25,7 @@ from gateway.telemetry.metrics import Metrics
 from gateway.walk import Flying, Served, Walk
 from policies.controls import NO_CONTROLS, Controls, partitioning_only
 from policies.decide import Bypass, Hit, Lookup, Miss, Stale, route
+from policies.freshness import StaleRules
 from policies.keys import CacheKey
 from policies.types import Principal
 
@@ -57,7 +58,11 @@ class Pipeline:
 
     def __init__(self, rooms: Rooms) -> None:
         self._rooms = rooms
-        self._exact = ExactWalk(rooms.exact, rooms.sealer, rooms.guards, rooms.metrics, rooms.now_s)
+        cache = rooms.cache
+        rules = StaleRules(cache.stale_while_revalidate_s, cache.stale_if_error_s, cache.early_refresh_beta)
+        self._exact = ExactWalk(
+            rooms.exact, rooms.sealer, rooms.guards, rooms.metrics, rules=rules, now_s=rooms.now_s
+        )
 
     async def authenticate(self, key_digest: bytes) -> Principal:
         """Who owns this key, as of now.
@@ -103,6 +108,9 @@ class Pipeline:
         if entry is not None and not isinstance(decision, Miss):
             return self._serve(walk, key, decision, entry)
         assert isinstance(decision, Miss)  # noqa: S101  (narrowing: a hit has an entry)
+        if entry is not None and plan.serve:
+            excuse = await self._exact.excuse(walk, key, entry, decision)
+            walk.instead = None if excuse is None else self._served(walk, key, excuse, entry)
         return await self._by_meaning(walk, key, decision)
 
     async def _by_meaning(self, walk: Walk, key: CacheKey, decision: Miss) -> Served | Flying:
@@ -135,12 +143,33 @@ class Pipeline:
         opened: Opened,
         sought: Sought | None = None,
     ) -> Served:
-        if isinstance(decision, Stale) and not walk.controls.only_if_cached and not walk.controls.no_write:
-            self._refresh_behind(walk, key)
+        refresh = self._refreshes(walk, decision, opened, exact=sought is None)
+        if refresh:
+            self._refresh_behind(walk, key, refresh)
+        return self._served(walk, key, decision, opened, sought, refresh)
+
+    def _refreshes(self, walk: Walk, decision: Hit | Stale, opened: Opened, *, exact: bool) -> str:
+        """Why a fresh answer is fetched behind this one; empty when none is."""
+        if walk.controls.only_if_cached or walk.controls.no_write:
+            return ""
+        if isinstance(decision, Stale):
+            return "stale"
+        return "early" if exact and self._exact.refreshes_early(opened, decision) else ""
+
+    def _served(  # noqa: PLR0917  (what is served, in its parts)
+        self,
+        walk: Walk,
+        key: CacheKey,
+        decision: Hit | Stale,
+        opened: Opened,
+        sought: Sought | None = None,
+        refresh: str = "",
+    ) -> Served:
         source = opened.entry.source if sought is None or sought.found is None else sought.found.key
         layer = "exact" if sought is None else "semantic"
-        response = opened.response
-        return Served(walk.principal, walk.target, key, decision, response, response.id, layer, source.hex())
+        answer = opened.response
+        whose = (walk.principal, walk.target, key, decision)
+        return Served(*whose, answer, answer.id, layer, source.hex(), refresh)
 
     def _fly(self, walk: Walk, decision: Bypass | Miss) -> Flying:
         rooms = self._rooms
@@ -151,7 +180,7 @@ class Pipeline:
             walk.shared(), lambda flight: rooms.forwarder.fly(flight, job)
         )
         rooms.metrics.flight("lead" if leads else "join")
-        return Flying(walk.principal, walk.target, walk.key, decision, passenger, leads)
+        return Flying(walk.principal, walk.target, walk.key, decision, passenger, leads, walk.instead)
 
     async def _owner(self, key_digest: bytes) -> TenantReplica:
         try:
@@ -201,13 +230,19 @@ class Pipeline:
             raise self._cannot_judge() from None
         return found
 
-    def _refresh_behind(self, walk: Walk, key: CacheKey) -> None:
+    def _refresh_behind(self, walk: Walk, key: CacheKey, why: str) -> None:
         """Asks the model for a fresh answer without making the client wait; one refresh per key at a time."""
-        job = walk.job()
         shared = ("refresh", key.digest, walk.replica.purges.seq)
-        passenger, leads = self._rooms.flights.join_or_lead(shared, lambda f: self._rooms.forwarder.fly(f, job))
+
+        async def work(flight: Flight) -> None:
+            if walk.place is None and self._rooms.semantic is not None:
+                namespace = walk.target.namespace(walk.replica.tenant_id, walk.controls)
+                walk.place = await self._rooms.semantic.place(walk, namespace)
+            await self._rooms.forwarder.fly(flight, walk.job())
+
+        passenger, leads = self._rooms.flights.join_or_lead(shared, work)
         if leads:
-            self._rooms.metrics.flight("refresh")
+            self._rooms.metrics.flight("refresh_early" if why == "early" else "refresh")
             self._rooms.forwarder.see_off(passenger)
         else:
             passenger.leave()

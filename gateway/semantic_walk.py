@@ -216,7 +216,7 @@ class SemanticWalk:
         if len(sealed) > cache.max_entry_bytes or ttl_s <= age_s:
             return
         try:
-            reply = self._parts.exact.write(source.tenant_id, key.hex, sealed, ttl_s - age_s + cache.stale_s)
+            reply = self._parts.exact.write(source.tenant_id, key.hex, sealed, ttl_s - age_s + cache.kept_s)
         except StoreUnavailable:
             reply = None
         if reply is not None:

@@ -29,6 +29,10 @@ class CacheSettings(Frozen):
         ttl_s: life of an entry that names none.
         max_ttl_s: longest life a request may ask for.
         stale_s: how long past its life an entry is kept, for clients that accept stale answers.
+        stale_while_revalidate_s: how long past its life an entry is served while one refresh flies behind.
+        stale_if_error_s: how long past its life an entry is served when the model fails before its first byte.
+        early_refresh_beta: how eagerly entries that are asked for often are refreshed just before their end, so
+            that nobody waits at it; 0 switches that off.
         max_entry_bytes: larger answers are not stored.
         honour_no_cache: whether a client's `Cache-Control: no-cache` skips the read.
         honoured_controls: false ignores every cache control a request carries.
@@ -40,11 +44,19 @@ class CacheSettings(Frozen):
     ttl_s: Annotated[int, Field(ge=1)] = 24 * 3600
     max_ttl_s: Annotated[int, Field(ge=1)] = 30 * 24 * 3600
     stale_s: Annotated[int, Field(ge=0)] = 0
+    stale_while_revalidate_s: Annotated[int, Field(ge=0)] = 0
+    stale_if_error_s: Annotated[int, Field(ge=0)] = 0
+    early_refresh_beta: Annotated[float, Field(ge=0, le=100)] = 1.0
     max_entry_bytes: Annotated[int, Field(ge=1024)] = 1 << 20
     honour_no_cache: bool = True
     honoured_controls: bool = True
     ignored_fields: tuple[str, ...] = ()
     versions: Mapping[str, str] = Field(default_factory=dict)
+
+    @property
+    def kept_s(self) -> int:
+        """How long past its life an entry is kept, for whatever purpose."""
+        return max(self.stale_s, self.stale_while_revalidate_s, self.stale_if_error_s)
 
 
 class GuardSettings(Frozen):

@@ -22,6 +22,7 @@ class Served:
     Attributes:
         layer: name of the layer that had it.
         source_key_hex: key of the semantic row that it comes from, perhaps by way of a copy; else empty.
+        refresh: why a fresh answer is fetched behind this one: `early` or `stale`; empty when none is.
     """
 
     principal: Principal
@@ -32,11 +33,16 @@ class Served:
     source_id: str
     layer: str = "exact"
     source_key_hex: str = ""
+    refresh: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Flying:
-    """The model was asked; `passenger` must be left."""
+    """The model was asked; `passenger` must be left.
+
+    Attributes:
+        instead: what to serve should the model fail before its first byte.
+    """
 
     principal: Principal
     route: Route
@@ -44,6 +50,7 @@ class Flying:
     decision: Bypass | Miss
     passenger: Passenger
     leads: bool
+    instead: Served | None = None
 
 
 @dataclass(slots=True)
@@ -54,6 +61,7 @@ class Walk:
         key: None when nothing may be stored or found.
         place: where the question may be compared by meaning; None where it may not.
         audit: what the model's answer is to be compared with.
+        instead: what to serve should the model fail.
     """
 
     asked: Asked
@@ -65,6 +73,7 @@ class Walk:
     key: CacheKey | None
     place: Place | None = None
     audit: Audit | None = None
+    instead: Served | None = None
 
     def job(self) -> Job:
         """The model call of this request, as of now."""

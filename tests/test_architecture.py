@@ -16,7 +16,10 @@ LONGEST_FILE_LINES = 350
 COMMON = {"errors", "settings", "settings_tables", "settings_text", "home"}
 """Names and values that every room of the gateway may use."""
 
-WALK = {"asked", "routes", "flights", "forward", "walk", "exact_walk", "semantic_walk", "pipeline", "explain"}
+WALK = {
+    *("asked", "routes", "flights", "forward", "walk", "early", "exact_walk", "semantic_walk", "pipeline"),
+    "explain",
+}
 """The modules that make up the walk of a request; DESIGN calls them the pipeline."""
 
 BELOW_WALK = {"guards", "layers", "providers", "db", "invalidation", "protocols", "telemetry"}

@@ -19,6 +19,7 @@ from gateway.telemetry.logs import RequestLog
 from gateway.telemetry.metrics import Metrics
 from gateway.walk import Served
 from policies.controls import ControlError, read_controls
+from policies.freshness import failed_upstream
 from policies.strict_json import StrictJsonError, loads
 from policies.types import Json, cached_tokens, token_counts
 
@@ -90,6 +91,11 @@ class ChatSurface:
             return
         try:
             await relay.live(outcome, receive)
+        except UpstreamError as error:
+            if outcome.instead is None or not failed_upstream(error.reason, error.status):
+                raise
+            trace.reason = outcome.instead.decision.reason
+            await relay.stored(outcome.instead)
         finally:
             outcome.passenger.leave()
 

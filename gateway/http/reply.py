@@ -16,7 +16,8 @@ _OUTWARD_STREAM = (b"cache-control", b"no-cache")
 
 EXPOSED = (
     "Cache-Status, Age, X-Request-Id, Request-Id, X-Lamina-Cache, X-Lamina-Cache-Id, X-Lamina-Cache-Reason, "
-    "X-Lamina-Cache-Source-Id, X-Lamina-Cache-Source-Key, X-Lamina-Model, X-Lamina-Prefix-Miss, Retry-After"
+    "X-Lamina-Cache-Source-Id, X-Lamina-Cache-Source-Key, X-Lamina-Cache-Refresh, X-Lamina-Model, "
+    "X-Lamina-Prefix-Miss, Retry-After"
 )
 _CORS: Headers = [
     (b"access-control-allow-origin", b"*"),
@@ -60,6 +61,8 @@ def hit_headers(served: Served, vendors: Sequence[str]) -> Headers:
         (b"x-lamina-cache-id", served.key.hex.encode()),
         (b"x-lamina-cache-source-id", header_value(served.source_id)),
     ]
+    if served.refresh:
+        headers.append((b"x-lamina-cache-refresh", served.refresh.encode()))
     if served.source_key_hex:
         headers.append((b"x-lamina-cache-source-key", served.source_key_hex.encode()))
     headers.extend(_mirrors(status, vendors))
