@@ -59,7 +59,7 @@ class Pipeline:
     def __init__(self, rooms: Rooms) -> None:
         self._rooms = rooms
         cache = rooms.cache
-        rules = StaleRules(cache.stale_while_revalidate_s, cache.stale_if_error_s, cache.early_refresh_beta)
+        rules = stale_rules(cache)
         self._exact = ExactWalk(
             rooms.exact, rooms.sealer, rooms.guards, rooms.metrics, rules=rules, now_s=rooms.now_s
         )
@@ -260,6 +260,11 @@ class Pipeline:
                 asked.keys.clear()
             asked.keys[named] = key
         return key
+
+
+def stale_rules(cache: CacheSettings) -> StaleRules:
+    """What the operator allows past an entry's life."""
+    return StaleRules(cache.stale_while_revalidate_s, cache.stale_if_error_s, cache.early_refresh_beta)
 
 
 def honoured(controls: Controls, cache: CacheSettings) -> Controls:

@@ -229,7 +229,8 @@ def _result(answer: Answer) -> Result:
     if "stored" in words:
         return Result("stored")
     detail = next((word.removeprefix("detail=") for word in words if word.startswith("detail=")), "unknown")
-    return Result("refused", answer.headers.get("x-lamina-cache-reason", detail))
+    bypassed = "fwd=bypass" in words
+    return Result("refused", detail if bypassed else answer.headers.get("x-lamina-cache-reason", detail))
 
 
 def _retry_after_s(answer: Answer) -> float | None:

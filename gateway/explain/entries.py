@@ -7,6 +7,7 @@ from gateway.guards import Guards, subject_of
 from gateway.layers.entry import Entry
 from policies.controls import Controls
 from policies.decide import Hit, Life, Stale, judge
+from policies.freshness import StaleRules, revalidating
 from policies.guardrails.judgement import decide
 from policies.purges import PurgeIndex
 from policies.types import Json
@@ -21,11 +22,15 @@ class Court:
     body: Json
     guards: Guards
     now_s: float
+    stale: StaleRules
 
     def judge(self, entry: Entry, stored_bytes: int, *, by_meaning: bool) -> EntryFinding:
         """The entry's own state; whether it may be found by meaning is asked of semantic rows."""
         purged = self.purges.verdict(entry.made(), entry.as_of)
-        decision = judge(Life(entry.created_s, entry.ttl_s), purged, self.controls, self.now_s)
+        life = Life(entry.created_s, entry.ttl_s)
+        decision = judge(life, purged, self.controls, self.now_s)
+        if not by_meaning:
+            decision = revalidating(decision, life, self.stale, self.now_s)
         allowed, reasons = self._allowed(entry, stored_bytes, by_meaning=by_meaning)
         word, reason = "miss", decision.reason
         if isinstance(decision, Hit | Stale):

@@ -19,7 +19,7 @@ from gateway.guards import Guards, subject_of
 from gateway.invalidation.replica import Replicas, TenantReplica
 from gateway.layers.entry import EntryError, Sealer
 from gateway.layers.exact import ExactLayer
-from gateway.pipeline import honoured
+from gateway.pipeline import honoured, stale_rules
 from gateway.protocols.openai_chat import read_request
 from gateway.routes import Route, Routes
 from gateway.settings import CacheSettings
@@ -115,7 +115,7 @@ class Explainer:
             because, shown = sentence(plan.reason), _shown(controls)
             return Explanation("bypass", None, plan.reason, because, named, _named(target), None, shown)
         key = target.key(owner.tenant_id, controls, body, parts.cache.ignored_fields)
-        court = Court(replica.purges, controls, body, parts.guards, parts.now_s())
+        court = Court(replica.purges, controls, body, parts.guards, parts.now_s(), stale_rules(parts.cache))
         digests = request_parts(body, target.namespace(owner.tenant_id, controls), parts.cache.ignored_fields)
         return await self._walk(_Case(named, replica, target, body, controls, court, plan, key, digests))
 

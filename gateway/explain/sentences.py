@@ -18,6 +18,7 @@ _SENTENCES: dict[str, str] = {
     "max_age": "The stored answer is older than the request accepts.",
     "min_fresh": "The stored answer has less life left than the request asks for.",
     "max_stale": "The stored answer is past its life, and the request accepts that.",
+    "revalidating": "The stored answer is past its life; it may answer while a fresh one is fetched.",
     "clock": "The stored answer claims to be from the future.",
     "guard": "Today's guards would not let this answer be stored.",
     "observe": "The route only observes: there is an answer, and it is not served.",

@@ -90,7 +90,12 @@ async def test_a_file_is_warmed_once(it: WholeSet, upstream: Upstream, tmp_path:
 
 async def test_refusals_are_told_with_reasons(it: WholeSet, upstream: Upstream, tmp_path: Path) -> None:
     upstream.enqueue(Script(finish_reason="length"))
-    told = await warmed(it, request_file(tmp_path / "prompts", "Cut short?", said("Off?", web_search_options={})))
+    told = await warmed(
+        it,
+        request_file(tmp_path / "prompts", "Cut short?", said("Off?", web_search_options={})),
+        "--concurrency",
+        "1",
+    )
     assert told["refused"] == {"length": 1, "live_data": 1}
     assert told["failed"] == {}
 

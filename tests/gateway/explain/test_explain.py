@@ -109,6 +109,16 @@ async def test_purges_lives_and_controls(it: Meaning) -> None:
     assert (await explained(it, PARAPHRASE))["rule"] == "semantic_purged"
 
 
+async def test_stale_answers_that_the_operator_allows(tmp_path: Path, redis_server: RedisServer) -> None:
+    cache = {"mode": "semantic", "stale_s": 60, "stale_while_revalidate_s": 60}
+    async with meaning(tmp_path, redis_server, admin_key=SecretStr(ADMIN), cache=cache) as it:
+        await it.taught()
+        await it.it.purge(mode="soft")
+        told = await explained(it, QUESTION)
+        assert (told["verdict"], told["rule"]) == ("stale", "revalidating")
+        assert (await it.ask(QUESTION))["cache-status"].startswith("lamina; hit")
+
+
 async def test_what_differs_from_the_nearest_is_named(it: Meaning) -> None:
     await it.taught(temperature=0.5)
     told = await explained(it, QUESTION, temperature=0.7, seed=3)
