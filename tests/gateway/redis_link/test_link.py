@@ -10,7 +10,7 @@ from gateway.errors import StoreUnavailable
 from gateway.redis_link import RedisLink
 from gateway.settings import RedisSettings, Settings
 from gateway.telemetry.metrics import Metrics
-from gateway.wiring import build
+from gateway.wiring.build import _link as link_of
 from tests.gateway.redis_link.conftest import DEADLINE_S, RETRY_S, SLACK_S, Connect, Linked
 from tests.gateway.redis_link.proxy import Proxy, Toxics
 from tests.servers.redis import RedisServer
@@ -223,7 +223,7 @@ async def test_deadlines_are_those_of_the_settings(redis_server: RedisServer) ->
         redis_url=SecretStr(redis_server.url + "?socket_timeout=60&timeout=60"),
         redis=RedisSettings(deadline_ms=50, breaker_failures=3, breaker_retry_ms=200),
     )
-    link = build._link(settings, Metrics())
+    link = link_of(settings, Metrics())
     try:
         await link.call("PING")
         redis_server.stop()
