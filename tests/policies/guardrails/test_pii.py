@@ -132,7 +132,7 @@ def test_valid_numbers_are_found_in_any_place(kind: str) -> None:
     draw = random.Random(7)
     texts = [place.format(IDS[kind](draw)) for place in PLACES for _ in range(40)]
     missed = [text for text in texts if kind not in GUARD.kinds(text)]
-    assert len(missed) <= len(texts) // 50, missed[:3]
+    assert len(missed) <= len(texts) // 100, missed[:3]
 
 
 @pytest.mark.parametrize("kind", LOOK_ALIKES)
@@ -146,6 +146,8 @@ def test_look_alikes_are_let_pass(kind: str) -> None:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
+        ("My name is Ágnes Kovács and I need help.", "person"),
+        ("She lives at Lindenstraße 14", "address"),
         ("je m'appelle Zoé Martin", "person"),
         ("Date of birth: 12/04/1987", "birth"),
         ("I was born on April 3, 1990 in Leeds.", "birth"),
