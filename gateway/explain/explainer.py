@@ -135,7 +135,7 @@ class Explainer:
             verdict=verdict,
             layer=layer,
             rule=rule,
-            because=sentence(rule),
+            because=sentence(rule) + _but(layer, meaning),
             tenant=case.tenant,
             route=_named(case.route),
             key=case.key.hex,
@@ -194,6 +194,14 @@ def _verdict(exact: EntryFinding, meaning: MeaningFinding | None, *, serving: bo
         return meaning.decision, "semantic", meaning.reason
     told = meaning if meaning is not None and meaning.asked and exact.reason == "absent" else exact
     return "miss", None, told.reason
+
+
+def _but(layer: str | None, meaning: MeaningFinding | None) -> str:
+    """What an answer by meaning still hangs on."""
+    if layer != "semantic" or meaning is None or meaning.served_share >= 1:
+        return ""
+    explored = f"{1 - meaning.served_share:.0%}"
+    return f" Of requests like this one, {explored} go to the model all the same, so that answers are compared."
 
 
 def _named(target: Route) -> dict[str, Any]:

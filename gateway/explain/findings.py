@@ -80,6 +80,7 @@ class MeaningFinding:
     Attributes:
         asked: whether the service was asked; if not, `reason` says why.
         decision: `hit`, `would_hit` (observed only) or `miss`.
+        served_share: of requests like this one, those answered so; the error budget explores with the rest.
         models: fingerprint of what judged.
         spent_ms: embedding, search, vetoes, verifier.
     """
@@ -87,6 +88,7 @@ class MeaningFinding:
     asked: bool
     reason: str
     decision: str = "miss"
+    served_share: float = 0.0
     models: str = ""
     spent_ms: Sequence[float] = ()
     candidates: Sequence[CandidateFinding] = ()

@@ -114,8 +114,9 @@ class Meaning:
                 ((candidate, rows.get(candidate.row)) for candidate in candidates), proven, strict=True
             )
         ]
-        decision, reason = _outcome(nominated, found, serving=seeking.serving)
-        return MeaningFinding(True, reason, decision, nominated.models, nominated.spent_ms, found)
+        best, decision, reason = _outcome(nominated, found, serving=seeking.serving)
+        share = _served_share(best) if best is not None else 0.0
+        return MeaningFinding(True, reason, decision, share, nominated.models, nominated.spent_ms, found)
 
     def _ask(self, where: Place) -> Ask:
         semantic = self._sources.semantic
@@ -197,14 +198,25 @@ def _refused(
     return None if isinstance(decision, Serve) else reason_of(decision)
 
 
-def _outcome(nominated: Nominated, found: Sequence[CandidateFinding], *, serving: bool) -> tuple[str, str]:
-    """The layer's decision and its rule: the best candidate that is not refused, else why the best one is."""
+def _served_share(one: CandidateFinding) -> float:
+    """The draws that neither explore nor audit."""
+    figures = one.budget or {}
+    explored, audited = (float(figures.get(name, 0.0)) for name in ("explored", "audit_share"))
+    return round((1 - explored) * (1 - audited), 4)
+
+
+def _outcome(
+    nominated: Nominated, found: Sequence[CandidateFinding], *, serving: bool
+) -> tuple[CandidateFinding | None, str, str]:
+    """The candidate that answers, the decision and its rule: the best one that is not refused, else why it is."""
     by_row = {one.row: one for one in found}
     best = [by_row[candidate.row] for candidate in eligible(nominated.candidates)]
     for one in best:
         if one.refused is None or (not serving and one.refused == "semantic_observe"):
             stale = one.entry is not None and one.entry.decision == "stale"
-            return ("stale" if stale else "hit") if serving else "would_hit", "semantic" if serving else "observe"
+            if not serving:
+                return one, "would_hit", "observe"
+            return one, "stale" if stale else "hit", "semantic"
     if best:
-        return "miss", best[0].refused or "semantic_none"
-    return "miss", refusal_of(nominated.candidates, _VETOES)
+        return None, "miss", best[0].refused or "semantic_none"
+    return None, "miss", refusal_of(nominated.candidates, _VETOES)

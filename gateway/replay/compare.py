@@ -136,9 +136,9 @@ class Comparison:
         budgets = sorted({*BUDGETS, own.max_wrong})
         return [LayerRules(budget, own.min_probability, own.audit_share, own.limit) for budget in budgets]
 
-    def _layer(self, rules: LayerRules) -> SemanticLayer:
+    def _layer(self, rules: LayerRules, draw: int = 0) -> SemanticLayer:
         assert self._rehearsal is not None  # noqa: S101  (narrowing: a wish for the layer opens the models)
-        return SemanticLayer(self._lines, self._rehearsal.judging(), rules, self._wish.seed)
+        return SemanticLayer(self._lines, self._rehearsal.judging(), rules, self._wish.seed + draw)
 
     def _chosen(self, names: Sequence[str]) -> str:
         choose = self._wish.choose

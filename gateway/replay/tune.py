@@ -15,6 +15,9 @@ PROBABILITIES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.99)
 BUDGET_SHARES = (1.0, 0.5, 0.25)
 """Parts of the bound that are tried as `semantic.max_wrong`."""
 
+DRAWS = 3
+"""Runs of each setting, which differ in what is explored: one lucky draw recommends nothing."""
+
 MAX_WRONG_DECIMALS = 6
 _LEAST_LINES = 20
 
@@ -25,6 +28,7 @@ class Tuned:
 
     Attributes:
         keeps: whether the bound held on the tuning part; if not, these are the settings with the lowest bound.
+        tuning: the worst of the draws.
         checked: on the part that had no say.
     """
 
@@ -59,27 +63,28 @@ def tune(
     prepared: Sequence[Prepared],
     tried: Sequence[LayerRules],
     max_wrong: float,
-    make: Callable[[LayerRules], Policy],
+    make: Callable[[LayerRules, int], Policy],
     tick: Callable[[int], None] = lambda _count: None,
 ) -> Tuned:
-    """The settings with the most hits whose bound holds on the earlier part.
+    """The settings with the most hits whose bound holds on the earlier part under every one of DRAWS draws.
 
     Args:
         prepared: the whole log.
         tried: at least one.
         max_wrong: the upper bound of wrong answers in all requests that must hold.
-        make: builds a fresh policy.
+        make: builds a fresh policy whose draws are those of a number; 0 are those of the check.
         tick: told after each line of each run that one more is done.
     """
     first, second = halves(prepared)
-    runs = [replay(first, [make(rules)], tick)[0] for rules in tried]
-    keeping = [at for at, run in enumerate(runs) if run.tally.most_wrong() <= max_wrong]
+    runs = [replay(first, [make(rules, draw) for draw in range(DRAWS)], tick) for rules in tried]
+    worst = [max(run, key=lambda one: (one.tally.most_wrong(), -one.tally.hits)) for run in runs]
+    keeping = [at for at, run in enumerate(worst) if run.tally.most_wrong() <= max_wrong]
     if keeping:
-        best = max(keeping, key=lambda at: (runs[at].tally.hits, -runs[at].tally.wrong))
+        best = max(keeping, key=lambda at: (sum(one.tally.hits for one in runs[at]), tried[at].min_probability))
     else:
-        best = min(range(len(runs)), key=lambda at: (runs[at].tally.most_wrong(), -runs[at].tally.hits))
-    checked = replay(second, [make(tried[best])], tick)[0]
-    return Tuned(tried[best], bool(keeping), runs[best], checked)
+        best = min(range(len(worst)), key=lambda at: (worst[at].tally.most_wrong(), -worst[at].tally.hits))
+    checked = replay(second, [make(tried[best], 0)], tick)[0]
+    return Tuned(tried[best], bool(keeping), worst[best], checked)
 
 
 def recommended(rules: LayerRules) -> str:

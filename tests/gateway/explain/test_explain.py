@@ -1,5 +1,6 @@
 """Explanations: each rule that can say no is told as the one, nothing is changed, and no model is called."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,27 @@ async def test_a_hit_by_meaning_with_its_numbers(it: Meaning) -> None:
     assert candidate["refused"] is None
     assert candidate["budget"]["chance"] >= 0.6
     assert candidate["entry"]["decision"] == "hit"
+    assert told["meaning"]["served_share"] == 1.0
     assert told["meaning"]["models"] == "words-1"
+
+
+async def test_a_hit_that_the_budget_still_explores(tmp_path: Path, redis_server: RedisServer) -> None:
+    learning = {"rule": "learned", "min_probability": 0.5, "max_wrong": 0.05}
+    async with meaning(tmp_path, redis_server, admin_key=SecretStr(ADMIN), semantic=learning) as it:
+        await it.taught()
+        it.service.told = (Candidate(1, 0.97, None, 0.98),)
+        await explained(it, PARAPHRASE)
+        async with asyncio.timeout(5):
+            while (told := await explained(it, PARAPHRASE))["rule"] == "semantic_loading":  # noqa: ASYNC110  (no event)
+                await asyncio.sleep(0.05)
+        (candidate,) = told["meaning"]["candidates"]
+        assert candidate["budget"]["caution"] == "normal"
+        assert candidate["budget"]["labels"] == 0
+        assert (told["verdict"], told["rule"]) == ("hit", "semantic")
+        assert 0 < told["meaning"]["served_share"] < 1
+        assert "go to the model all the same" in told["because"]
+        budgets = orjson.loads((await fetch(it.it, "/admin/v1/budget", key=ADMIN)).body)["budgets"]
+        assert [line["budget"] for line in budgets] == [0.05]
 
 
 async def test_a_veto_is_named_with_what_it_saw(it: Meaning) -> None:
@@ -137,6 +158,7 @@ async def test_modes_and_bypasses(it: Meaning) -> None:
         "asked": False,
         "reason": "mode",
         "decision": "miss",
+        "served_share": 0.0,
         "models": "",
         "spent_ms": [],
         "candidates": [],

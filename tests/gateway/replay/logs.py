@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 _TOPICS = (
-    ("How do I {} my {}?", ("reset", "change", "update", "delete"), ("password", "address", "invoice", "profile")),
-    ("What does the {} plan {}?", ("basic", "team", "yearly", "student"), ("cost", "include", "require", "allow")),
+    ("How do I {} my {}?", ("reset", "export", "print", "delete"), ("password", "calendar", "invoice", "profile")),
+    ("What does the {} plan {}?", ("basic", "team", "yearly", "student"), ("cost", "include", "exclude")),
 )
 _OPENINGS = ("", "Hello, ", "Please tell me: ", "Quick question. ")
 _SECONDS_BETWEEN = 7.0
