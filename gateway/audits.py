@@ -4,13 +4,11 @@ Nothing here is on a request's path: a comparison is queued and its request goes
 late or fails is lost and counted; a lost label costs knowledge, never an answer.
 """
 
-import asyncio
-import contextlib
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 from gateway.asked import Audit
+from gateway.behind import Behind
 from gateway.budget import Budget
 from gateway.db.budget import MarkRow, PoolName
 from gateway.errors import DatabaseUnavailable, SemanticUnavailable
@@ -26,6 +24,8 @@ MOST_WAITING = 256
 _DEADLINE_S = 2.0
 _CLOSING_S = 1.0
 _EVEN = 0.5
+_FAULT = "fault"
+"""The service's word for a pair that its rules or its verifier failed on: that says nothing of the answers."""
 _MAX_CHARS = 8_000
 
 
@@ -58,48 +58,29 @@ class Audits:
         self._verifier = verifier
         self._metrics = metrics
         self._now_s = now_s
-        self._most_waiting = most_waiting
-        self._waiting: deque[tuple[Audit, ChatResponse]] = deque()
-        self._more = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._task: asyncio.Task[None] | None = None
+        self._behind: Behind[tuple[Audit, ChatResponse]] = Behind(
+            self._work, "audits", most_waiting=most_waiting, together=1, closing_s=_CLOSING_S
+        )
 
     def compare(self, audit: Audit, fresh: ChatResponse) -> None:
         """Queues a comparison; returns at once and never raises."""
-        if len(self._waiting) >= self._most_waiting:
+        if not self._behind.put((audit, fresh)):
             self._metrics.compared("queue", "lost")
-            return
-        self._waiting.append((audit, fresh))
-        self._idle.clear()
-        self._more.set()
-        if self._task is None:
-            self._task = asyncio.create_task(self._work(), name="audits")
 
     async def drained(self) -> None:
         """Returns when nothing waits."""
-        await self._idle.wait()
+        await self._behind.drained()
 
     async def close(self) -> None:
         """Compares what waits, for a short time, then stops."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSING_S):
-                await self.drained()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._behind.close()
 
-    async def _work(self) -> None:
-        while True:
-            await self._more.wait()
-            audit, fresh = self._waiting.popleft()
+    async def _work(self, waiting: list[tuple[Audit, ChatResponse]]) -> None:
+        for audit, fresh in waiting:
             try:
                 await self._one(audit, fresh)
             except Exception as error:  # noqa: BLE001  (recorded; without this task nothing would ever be learnt again)
                 self._metrics.fault("audit", type(error).__name__)
-            if not self._waiting:
-                self._more.clear()
-                self._idle.set()
 
     async def _one(self, audit: Audit, fresh: ChatResponse) -> None:
         how, right = await self._judged(audit.stored, fresh)
@@ -125,6 +106,8 @@ class Audits:
         try:
             verdict, probability = (await self._verifier.verify(pairs, _DEADLINE_S)).verdicts[0]
         except SemanticUnavailable:
+            return "verifier", None
+        if verdict == _FAULT:
             return "verifier", None
         return "verifier", verdict is None and probability >= _EVEN
 

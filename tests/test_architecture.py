@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("policies", "gateway", "engine", "semantic", "training", "bench", "migrations")
 LONGEST_FILE_LINES = 350
 
-COMMON = {"errors", "settings", "settings_tables", "settings_text", "home"}
+COMMON = {"behind", "errors", "settings", "settings_tables", "settings_text", "home"}
 """Names and values that every room of the gateway may use."""
 
 WALK = {
@@ -25,6 +25,7 @@ WALK = {
 BELOW_WALK = {"guards", "layers", "providers", "db", "invalidation", "protocols", "telemetry"}
 
 ROOMS: dict[str, set[str]] = {
+    "behind": set(),
     "errors": set(),
     "settings_text": {"errors"},
     "settings_tables": set(),

@@ -1,14 +1,13 @@
 """Writes semantic rows behind the answers: bounded, several in one transaction, never on the path of a request."""
 
 import asyncio
-import contextlib
 import hashlib
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 from msgspec.structs import replace
 
+from gateway.behind import Behind
 from gateway.db import NewRow, SemanticRows
 from gateway.errors import DatabaseUnavailable
 from gateway.layers.entry import Entry, Sealer
@@ -45,12 +44,9 @@ class RowWriter:
         self._sealer = sealer
         self._layer = layer
         self._metrics = metrics
-        self._max_waiting = max_waiting
-        self._waiting: deque[tuple[Entry, Place, str]] = deque()
-        self._more = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._task: asyncio.Task[None] | None = None
+        self._behind: Behind[tuple[Entry, Place, str]] = Behind(
+            self._put, "semantic-rows", most_waiting=max_waiting, together=_BATCH, closing_s=_CLOSING_S
+        )
 
     def add(self, entry: Entry, place: Place, route: str) -> None:
         """Queues the answer to the question at this place; returns at once.
@@ -60,36 +56,16 @@ class RowWriter:
             place: where the question belongs.
             route: the route's name.
         """
-        if len(self._waiting) >= self._max_waiting:
+        if not self._behind.put((entry, place, route)):
             self._metrics.write("semantic", "lost", "queue_full")
-            return
-        self._waiting.append((entry, place, route))
-        self._idle.clear()
-        self._more.set()
-        if self._task is None:
-            self._task = asyncio.create_task(self._work(), name="semantic-rows")
 
     async def drained(self) -> None:
         """Returns when nothing waits."""
-        await self._idle.wait()
+        await self._behind.drained()
 
     async def close(self) -> None:
         """Writes what waits, for a short time, then stops."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSING_S):
-                await self.drained()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _work(self) -> None:
-        while True:
-            await self._more.wait()
-            batch = [self._waiting.popleft() for _ in range(min(_BATCH, len(self._waiting)))]
-            await self._put(batch)
-            if not self._waiting:
-                self._more.clear()
-                self._idle.set()
+        await self._behind.close()
 
     def _row(self, entry: Entry, place: Place, route: str) -> NewRow:
         question = encoded(place.question)

@@ -122,6 +122,13 @@ async def test_a_verifier_that_is_away_teaches_nothing(bench: Bench) -> None:
     assert bench.counted("verifier", "unknown")
 
 
+async def test_a_pair_that_the_service_failed_on_teaches_nothing(bench: Bench) -> None:
+    bench.verifier.probability, bench.verifier.veto = 0.0, "fault"
+    bench.audits.compare(bench.audit("One thing said at length."), answer("Another thing, said otherwise."))
+    assert await bench.labels() == []
+    assert bench.counted("verifier", "unknown")
+
+
 async def test_the_queue_is_bounded_and_nobody_waits(bench: Bench) -> None:
     bench.verifier.wait_s = 0.05
     begun = asyncio.get_running_loop().time()
