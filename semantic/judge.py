@@ -32,8 +32,11 @@ from semantic.turns import Conversations
 from semantic.verifying import SharedVerifier
 from semantic.vetoes import Vetoes
 
-LEAST_SIMILARITY = 0.5
-"""Candidates below are not verified; nothing that far apart was ever the same question."""
+LEAST_SIMILARITY = 0.65
+"""Candidates below are not verified: mostly strangers that the verifier is too sure of, and few wordings."""
+
+_ANSWER_CHARS = 600
+"""Of an answer this much is compared by the verifier, whose reach is a question's; the vetoes read on."""
 
 FAULT = "fault"
 """The veto of a candidate whose rules or verifier failed."""
@@ -144,8 +147,11 @@ class Judge:
         Without a verifier only equal texts are probable.
         """
         vetoes = [None if pair[0] == pair[1] else self._veto(pair) for pair in asked.pairs]
+        most = _ANSWER_CHARS if asked.kind == "answers" else None
         open_pairs = [
-            pair for pair, veto in zip(asked.pairs, vetoes, strict=True) if veto is None and pair[0] != pair[1]
+            (one[:most], other[:most])
+            for (one, other), veto in zip(asked.pairs, vetoes, strict=True)
+            if veto is None and one != other
         ]
         probable = iter(self._probabilities(open_pairs))
         verdicts: list[tuple[str | None, float]] = []

@@ -35,15 +35,16 @@ class PairEncoder:
         self._width = config.hidden
         self.fingerprint = digest_of(folder / "model.safetensors")[:16]
 
-    def encode(self, texts: Sequence[str]) -> list[tuple[np.ndarray, Marks]]:
-        """Per text its states, fp32 [S, L*H], and the marks of its tokens."""
+    def encode(self, texts: Sequence[str]) -> list[tuple[np.ndarray, Marks, bool]]:
+        """Per text its states, fp32 [S, L*H], the marks of its tokens, and whether it was read to its end."""
         if not texts:
             return []
         tokenised = self._tokens.tokenise(texts, placed=True)
         states = self._session.run(None, batch(tokenised).feeds)[0]
-        found: list[tuple[np.ndarray, Marks]] = []
+        found: list[tuple[np.ndarray, Marks, bool]] = []
         for row, (text, tokens) in enumerate(zip(texts, tokenised, strict=True)):
-            found.append((states[row, : len(tokens.ids)], mark(text, tokens.ids, tokens.offsets)))
+            marks = mark(text, tokens.ids, tokens.offsets)
+            found.append((states[row, : len(tokens.ids)], marks, not tokens.truncated))
         return found
 
     def sentence(self, states: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,18 @@ _CACHE_BYTES = 128 << 20
 _MOST_NETWORKS = 16
 _ENCODED_TOGETHER = 16
 _STEM_BITS = 62
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text as each network reads it, and whether it was read to its end."""
+
+    prepared: tuple[Prepared, ...]
+    whole: bool
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(part.size_bytes for part in self.prepared)
 
 
 class AlignmentVerifier:
@@ -49,39 +62,46 @@ class AlignmentVerifier:
         self._encoder = encoder
         self._slope, self._offset = calibration
         self.fingerprint = fingerprint
-        self._texts: OrderedDict[str, tuple[Prepared, ...]] = OrderedDict()
+        self._texts: OrderedDict[str, _Text] = OrderedDict()
         self._size_bytes = 0
 
     def probabilities(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """Per pair the probability, 0 to 1, that both texts have the same answer; the order in a pair is free."""
+        """Per pair the probability, 0 to 1, that both texts have the same answer; the order in a pair is free.
+
+        A text too long to be read to its end may differ there, so its pairs have none.
+        """
         if not pairs:
             return []
         texts = self._prepared(dict.fromkeys(text for pair in pairs for text in pair))
         logits = np.zeros(len(pairs))
         for number, network in enumerate(self._networks):
-            logits += network.logits([(texts[one][number], texts[other][number]) for one, other in pairs])
+            sides = [(texts[one].prepared[number], texts[other].prepared[number]) for one, other in pairs]
+            logits += network.logits(sides)
         odds = self._slope * logits / len(self._networks) + self._offset
-        return [float(chance) for chance in 1 / (1 + np.exp(-np.clip(odds, -30.0, 30.0)))]
+        chances = 1 / (1 + np.exp(-np.clip(odds, -30.0, 30.0)))
+        whole = [texts[one].whole and texts[other].whole for one, other in pairs]
+        return [float(chance) if read else 0.0 for chance, read in zip(chances, whole, strict=True)]
 
-    def _prepared(self, wanted: dict[str, None]) -> dict[str, tuple[Prepared, ...]]:
+    def _prepared(self, wanted: dict[str, None]) -> dict[str, _Text]:
         found = {text: self._texts[text] for text in wanted if text in self._texts}
         for text in found:
             self._texts.move_to_end(text)
         absent = sorted((text for text in wanted if text not in found), key=len)
         for start in range(0, len(absent), _ENCODED_TOGETHER):
             some = absent[start : start + _ENCODED_TOGETHER]
-            for text, (states, marks) in zip(some, self._encoder.encode(some), strict=True):
+            for text, (states, marks, whole) in zip(some, self._encoder.encode(some), strict=True):
                 stems = np.array([_stem_id(stem) for stem in marks.stems], np.int64)
-                found[text] = tuple(network.prepare(states, marks, stems) for network in self._networks)
+                prepared = tuple(network.prepare(states, marks, stems) for network in self._networks)
+                found[text] = _Text(prepared, whole)
                 self._keep(text, found[text])
         return found
 
-    def _keep(self, text: str, prepared: tuple[Prepared, ...]) -> None:
-        self._texts[text] = prepared
-        self._size_bytes += _size_bytes(prepared)
+    def _keep(self, text: str, known: _Text) -> None:
+        self._texts[text] = known
+        self._size_bytes += known.size_bytes
         while self._size_bytes > _CACHE_BYTES and len(self._texts) > 1:
             _, oldest = self._texts.popitem(last=False)
-            self._size_bytes -= _size_bytes(oldest)
+            self._size_bytes -= oldest.size_bytes
 
 
 def load_verifier(folder: Path | None, threads: int) -> AlignmentVerifier:
@@ -146,7 +166,3 @@ def _stem_id(stem: str) -> int:
         return -1
     digest = hashlib.blake2b(stem.encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest, "big") & ((1 << _STEM_BITS) - 1)
-
-
-def _size_bytes(prepared: tuple[Prepared, ...]) -> int:
-    return sum(part.size_bytes for part in prepared)

@@ -35,7 +35,7 @@ class Bank:
         stem_ids: dict[str, int] = {"": -1}
         for start in range(0, len(ordered), _BATCH):
             tick(start, len(ordered))
-            for found, marks in encoder.encode(ordered[start : start + _BATCH]):
+            for found, marks, _ in encoder.encode(ordered[start : start + _BATCH]):
                 stems = np.array([stem_ids.setdefault(stem, len(stem_ids)) for stem in marks.stems], np.int64)
                 states.append(found.astype(np.float16))
                 self._marks.append((stems, marks.flags))

@@ -10,7 +10,7 @@ from policies.nomination import Ask, Candidate, Nominated, Pairs
 from policies.questions import Question
 from semantic.embedders.shared import SharedEmbedder
 from semantic.index.index import Entry, Index
-from semantic.judge import Judge, Parts
+from semantic.judge import LEAST_SIMILARITY, Judge, Parts
 from semantic.turns import LastTurns
 from semantic.verifying import SharedVerifier
 from tests.semantic.embedders.letters import Letters
@@ -101,10 +101,10 @@ def nominate(parts: Parts, question: Question, limit: int = 4) -> Nominated:
 
 
 def test_the_best_is_the_most_probable_and_vetoed_ones_come_last(stand: Stand, parts: Parts) -> None:
-    store(parts, stand, single("abcd"), single("abce"), single("abcf"))
-    stand.rule = lambda stored, _: "number" if stored == "abce" else None
-    stand.probable = lambda stored, _: 0.9 if stored == "abcf" else 0.2
-    found = nominate(parts, single("abcdd"))
+    store(parts, stand, single("abcdefgh"), single("abcdefgi"), single("abcdefgj"))
+    stand.rule = lambda stored, _: "number" if stored == "abcdefgi" else None
+    stand.probable = lambda stored, _: 0.9 if stored == "abcdefgj" else 0.2
+    found = nominate(parts, single("abcdefghh"))
     assert [(one.row, one.veto, one.probability) for one in found.candidates] == [
         (3, None, 0.9),
         (1, None, 0.2),
@@ -113,6 +113,13 @@ def test_the_best_is_the_most_probable_and_vetoed_ones_come_last(stand: Stand, p
     assert found.reached == 77
     assert len(found.spent_ms) == 4
     assert {one.how for one in found.candidates} == {"turn"}
+
+
+def test_strangers_are_not_verified(stand: Stand, parts: Parts) -> None:
+    store(parts, stand, single("abcd"))
+    (found,) = nominate(parts, single("aefgh")).candidates
+    assert found.similarity < LEAST_SIMILARITY
+    assert (found.probability, stand.verified) == (None, [])
 
 
 def test_the_same_question_is_sure_and_costs_no_verifier(stand: Stand, parts: Parts) -> None:

@@ -52,6 +52,11 @@ def test_odd_texts_get_a_probability(verifier: AlignmentVerifier) -> None:
     assert all(0 <= chance <= 1 for chance in found)
 
 
+def test_texts_that_are_not_read_to_their_end_have_no_answer_in_common(verifier: AlignmentVerifier) -> None:
+    start = "Please tell me about the opening hours of the town library. " * 30
+    assert verifier.probabilities([(start + "On Monday?", start + "On Sunday?")]) == [0.0]
+
+
 def test_nothing_asked_is_nothing_answered(verifier: AlignmentVerifier) -> None:
     assert verifier.probabilities([]) == []
 
