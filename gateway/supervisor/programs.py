@@ -8,7 +8,7 @@ from engine.errors import EngineError
 from engine.packaged import packaged_model
 from engine.revision import model_revision
 from gateway.home import Home
-from gateway.settings import Settings, child_environment
+from gateway.settings import SemanticSettings, Settings, child_environment
 from gateway.supervisor.child import Program
 from gateway.supervisor.embedded_redis import find_redis_server, redis_config
 from gateway.supervisor.errors import StartError
@@ -140,6 +140,21 @@ def semantic_program(settings: Settings, home: Home, module: str) -> Program:
     flags = [str(part) for name, value in options.items() if value is not None for part in (name, value)]
     argv = (sys.executable, "-P", "-m", module, *flags)
     return Program("semantic", argv, child_environment(_BOUNDED_SPIN), stale=(home.semantic_socket,))
+
+
+def check_semantic_models(semantic: SemanticSettings) -> None:
+    """Passes models that are there, or that may be a hub's: a relative name that is no folder here.
+
+    Raises:
+        StartError: one is named as a place on this machine and is no folder.
+    """
+    named = {"MODEL": semantic.model, "VERIFIER": semantic.verifier}
+    for name, place in named.items():
+        if place is None or place.is_dir() or (name == "MODEL" and place.parts[0] not in {"/", "~", ".", ".."}):
+            continue
+        raise StartError(
+            f"{place} is not a folder; set LAMINA_SEMANTIC__{name} to one with a model, or leave it out"
+        )
 
 
 def worker_program(number: int, home: Home, listener_fd: int, app: str) -> Program:

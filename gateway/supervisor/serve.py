@@ -24,6 +24,7 @@ from gateway.supervisor.listener import bind, url_of
 from gateway.supervisor.open_home import admin_key, held_home, master_secret, write_private
 from gateway.supervisor.programs import (
     Modules,
+    check_semantic_models,
     engine_program,
     model_path,
     redis_program,
@@ -55,6 +56,8 @@ def serve(settings: Settings, modules: Modules | None = None) -> int:
     own_engine = settings.engine_url is None and settings.engine.enabled
     model = model_path(settings) if own_engine else None
     placed = with_revision(placed, model) if model else placed
+    if _has_own_semantic(settings, placed):
+        check_semantic_models(placed.semantic)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(bind(settings.host, settings.port))
         stack.enter_context(held_home(home))
@@ -79,8 +82,11 @@ def _with_secrets(settings: Settings, home: Home) -> Settings:
 
 def _semantic(asked: Settings, resolved: Settings, home: Home, modules: Modules) -> Program | None:
     """The semantic service, where some route compares meaning and no other one is named."""
-    own = asked.semantic_url is None and resolved.semantic_url is not None
-    return semantic_program(resolved, home, modules.semantic) if own else None
+    return semantic_program(resolved, home, modules.semantic) if _has_own_semantic(asked, resolved) else None
+
+
+def _has_own_semantic(asked: Settings, placed: Settings) -> bool:
+    return asked.semantic_url is None and placed.semantic_url is not None
 
 
 def _workers(settings: Settings, home: Home, listener: socket.socket, modules: Modules) -> list[Program]:

@@ -69,6 +69,15 @@ def test_a_missing_model(make_set: MakeSet) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["MODEL", "VERIFIER"])
+def test_a_missing_model_of_the_semantic_service(make_set: MakeSet, name: str) -> None:
+    running = make_set(LAMINA_CACHE__MODE="semantic", **{f"LAMINA_SEMANTIC__{name}": "/nowhere/model"})
+    said = f"error: /nowhere/model is not a folder; set LAMINA_SEMANTIC__{name}"
+    assert _complaint(running).startswith(said)
+    assert not running.home.exists()
+
+
+@pytest.mark.slow
 def test_a_home_in_use(make_set: MakeSet) -> None:
     first = make_set().start()
     complaint = _complaint(RunningSet(first.home, {"LAMINA_ENGINE__ENABLED": "false"}))
