@@ -5,16 +5,16 @@ with one family a line: `same`, a list of wordings with one answer, and `traps`,
 """
 
 import argparse
-import gzip
-import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import combinations, product
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from bench.data import read_rows
 from policies.vetoes import Facts, Lexicon, compare, read
 from semantic.lexicon import load_lexicon
 
@@ -49,25 +49,18 @@ class Share(msgspec.Struct):
     by: dict[str, int] = {}
 
 
-def rows(file: Path) -> Iterator[dict[str, object]]:
-    """The file's JSON lines, unpacked when its name says so."""
-    packed = file.read_bytes()
-    text = (gzip.decompress(packed) if file.suffix == ".gz" else packed).decode()
-    yield from (json.loads(line) for line in text.splitlines() if line.strip())
-
-
 def pairs(file: Path) -> Iterator[Pair]:
     """The pairs of a pair file, with the label in the kind."""
-    for row in rows(file):
+    for row in read_rows(file):
         same = row["same_answer"]
-        label = {True: "same", False: "different", None: "unknown"}[same]  # type: ignore[index]
-        yield Pair(f"{label} {row['kind']}", str(row["a"]), str(row["b"]), same)  # type: ignore[arg-type]
+        label = {True: "same", False: "different", None: "unknown"}[same]
+        yield Pair(f"{label} {row['kind']}", row["a"], row["b"], same)
 
 
 def cluster_pairs(file: Path) -> Iterator[Pair]:
     """Neighbouring texts of each cluster: the same intent, so mostly the same answer."""
     clusters: dict[object, list[str]] = defaultdict(list)
-    for row in rows(file):
+    for row in read_rows(file):
         if row["cluster"] is not None:
             clusters[row["cluster"]].append(str(row["text"]))
     for texts in clusters.values():
@@ -77,10 +70,10 @@ def cluster_pairs(file: Path) -> Iterator[Pair]:
 def family_pairs(files: list[Path]) -> Iterator[Pair]:
     """All wordings of a family beside each other and beside its traps."""
     for file in files:
-        for row in rows(file):
-            same: list[str] = row["same"]  # type: ignore[assignment]
+        for row in read_rows(file):
+            same = row["same"]
             yield from (Pair("same", *two, same=True) for two in combinations(same, 2))
-            for trap in row["traps"]:  # type: ignore[attr-defined]
+            for trap in row["traps"]:
                 for form, stored in product(trap["forms"], same):
                     yield Pair(f"trap {trap['kind']}", stored, form, same=False)
                 yield Pair(
@@ -135,7 +128,7 @@ def costs(texts: list[str], lexicon: Lexicon) -> dict[str, float]:
     }
 
 
-def measure(data: Path, families: list[Path]) -> dict[str, object]:
+def measure(data: Path, families: list[Path]) -> dict[str, Any]:
     """All sets that are there."""
     lexicon = load_lexicon()
     sets: dict[str, Iterator[Pair]] = {name: pairs(data / name) for name in SETS if (data / name).is_file()}
@@ -161,7 +154,7 @@ def main() -> None:
     if arguments.json:
         print(msgspec.json.encode(result).decode())
         return
-    for name, kinds in result["sets"].items():  # type: ignore[attr-defined]
+    for name, kinds in result["sets"].items():
         print(name)
         for kind, share in kinds.items():
             by = " ".join(
