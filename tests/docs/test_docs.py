@@ -1,10 +1,12 @@
 """The documents say what the code does: settings, examples, links, dependencies, and the quick start itself."""
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,13 +90,28 @@ def _run(running: RunningSet, command: list[str], code: str) -> str:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README's quick start uses curl, which is not here")
 def test_the_quick_start_answers_and_then_hits(running: RunningSet) -> None:
-    (ask,) = _blocks(ROOT / "README.md", "sh")
+    ask, _ = _blocks(ROOT / "README.md", "sh")
     first, second = (_run(running, ["bash", "-euc"], ask) for _ in range(2))
     assert first.startswith("HTTP/1.1 200")
     assert "cache-status: lamina; fwd=uri-miss; fwd-status=200; stored" in first
     assert re.search(r"cache-status: lamina; hit; ttl=\d+; detail=exact", second)
     assert re.search(r"^age: \d+", second, re.MULTILINE)
     assert _content(first) == _content(second) == "The capital of France is Paris."
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the README's example uses curl, which is not here")
+def test_the_same_question_in_other_words_is_found(tmp_path: Path) -> None:
+    environment = {"LAMINA_BOOTSTRAP_KEY": KEY, "LAMINA_CACHE__MODE": "semantic"}
+    with contextlib.closing(RunningSet(tmp_path / "home", environment).start()) as running:
+        ends = time.monotonic() + 30
+        while '"semantic":"ok"' not in running.get("/readyz") and time.monotonic() < ends:
+            time.sleep(0.2)
+        _, ask = _blocks(ROOT / "README.md", "sh")
+        told = re.findall(r"cache-status: lamina; (.*)\r?", _run(running, ["bash", "-euc"], ask))
+    assert len(told) == 2
+    assert "detail=semantic_none" in told[0]
+    assert re.search("detail=semantic(_learn|_audit)?(;|$)", told[1].strip())
 
 
 @pytest.mark.slow
