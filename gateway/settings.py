@@ -30,8 +30,9 @@ from gateway.settings_tables import (
     ProviderSettings,
     RedisSettings,
     SemanticSettings,
+    TraceSettings,
 )
-from gateway.settings_text import kind_at, parse_text, put, revealed, suggestion
+from gateway.settings_text import is_secret, kind_at, parse_text, put, revealed, secret_in, suggestion
 
 __all__ = [
     "CacheSettings",
@@ -45,6 +46,7 @@ __all__ = [
     "RedisSettings",
     "SemanticSettings",
     "Settings",
+    "TraceSettings",
     "child_environment",
     "dump_resolved",
     "load_resolved",
@@ -62,6 +64,9 @@ _PLAIN_ALIASES = {
     "SEMANTIC_URL": "semantic_url",
 }
 _PREFIX = "LAMINA_"
+_FILE = "_FILE"
+"""Ends the name of a variable that names the file in which a secret is."""
+
 _MIN_SECRET_CHARS = 32
 _NOT_SETTINGS = {"LAMINA_CONFIG"}
 _PROVIDER_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -107,6 +112,7 @@ class Settings(Frozen):
     limits: LimitSettings = LimitSettings()
     semantic: SemanticSettings = SemanticSettings()
     engine: EngineSettings = EngineSettings()
+    traces: TraceSettings = TraceSettings()
     providers: Mapping[str, ProviderSettings] = Field(default_factory=dict)
     models: tuple[ModelSettings, ...] = ()
 
@@ -168,12 +174,13 @@ def load_settings(environ: Mapping[str, str], path: Path | None = None) -> Setti
 
     `LAMINA_CACHE__TTL_S=60` sets `cache.ttl_s`. Lists are `a,b` or JSON, tables are `a=1,b=2` or JSON. REDIS_URL,
     DATABASE_URL, ENGINE_URL and SEMANTIC_URL are taken too, under their LAMINA_ names. Empty variables count as
-    not set.
+    not set. A secret may be in a file instead, whose path is in a variable of the same name and `_FILE`.
 
     Raises:
         SettingsError: an unknown name or a bad value, one line that names it and never shows a secret.
     """
     tree = _read_toml(environ, path)
+    environ = _with_secrets_of_files(environ)
     origins: Origins = {}
     for plain, name in _PLAIN_ALIASES.items():
         if environ.get(plain):
@@ -215,7 +222,24 @@ def settings_from_environment(path: Path | None = None) -> Settings:
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """The environment for a child process: ours without settings and their secrets, and `extra` over it."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith(_PREFIX)}
-    return {name: value for name, value in ours.items() if name not in _PLAIN_ALIASES} | dict(extra)
+    return {name: value for name, value in ours.items() if name.removesuffix(_FILE) not in _PLAIN_ALIASES} | dict(
+        extra
+    )
+
+
+def _with_secrets_of_files(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables, with the text of each file that one names under the name of its secret."""
+    found: dict[str, str] = {}
+    for name, path in environ.items():
+        plain = name.removesuffix(_FILE)
+        steps = tuple(plain.removeprefix(_PREFIX).lower().split("__"))
+        named = plain in _PLAIN_ALIASES or (plain.startswith(_PREFIX) and is_secret(kind_at(Settings, steps)))
+        if not path or plain == name or not named:
+            continue
+        if environ.get(plain):
+            raise SettingsError(f"{plain} and {name} are both set; give one of them")
+        found[plain] = secret_in(Path(path), name)
+    return {**environ, **found, **dict.fromkeys((f"{plain}{_FILE}" for plain in found), "")}
 
 
 def _read_toml(environ: Mapping[str, str], path: Path | None) -> dict[str, Any]:
@@ -258,6 +282,9 @@ def _with_provider_keys(settings: Settings, environ: Mapping[str, str]) -> Setti
     for name, provider in providers.items():
         if provider.api_key_env and provider.api_key is None:
             value = environ.get(provider.api_key_env)
+            path = environ.get(f"{provider.api_key_env}{_FILE}")
+            if not value and path:
+                value = secret_in(Path(path), f"{provider.api_key_env}{_FILE}")
             if not value:
                 raise SettingsError(f"provider {name!r}: environment variable {provider.api_key_env} is not set")
             providers[name] = provider.model_copy(update={"api_key": SecretStr(value)})

@@ -236,6 +236,34 @@ class EngineSettings(Frozen):
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
+class TraceSettings(Frozen):
+    """OpenTelemetry traces, one span per layer; off, and without any cost, unless `endpoint` is set.
+
+    Attributes:
+        endpoint: OTLP/HTTP address of a collector, such as `http://collector:4318/v1/traces`; absent: no traces.
+        headers: sent with each batch; kept out of repr, as they may hold credentials.
+        share: of the requests that bring no `traceparent`, those that are traced; one that brings it has decided.
+        service_name: what the traces call this gateway.
+        max_waiting: spans that may wait to be sent, per worker; more are dropped and counted.
+        timeout_s: longest time a batch may take to be sent; then it is dropped and counted.
+    """
+
+    endpoint: str | None = None
+    headers: Mapping[str, str] = Field(default_factory=dict, repr=False)
+    share: Annotated[float, Field(ge=0, le=1)] = 1.0
+    service_name: str = "lamina"
+    max_waiting: Annotated[int, Field(ge=1)] = 2048
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
+
+    @field_validator("endpoint")
+    @classmethod
+    def _is_an_address(cls, url: str | None) -> str | None:
+        parts = urlsplit(url or "http://none")
+        if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
+            raise ValueError("give http://host:4318/v1/traces or https://…, and credentials as headers")
+        return url
+
+
 class ProviderSettings(Frozen):
     """One upstream that speaks the OpenAI protocol.
 

@@ -1,4 +1,4 @@
-"""Text from the environment as settings want it and back, and what an unknown name may have meant. Pure."""
+"""Text from the environment, or from a file it names, as settings want it and back; what an unknown name meant."""
 
 import difflib
 import json
@@ -57,6 +57,28 @@ def kind_at(model: type[BaseModel], path: Sequence[str]) -> Any:
         else:
             return None
     return kind
+
+
+def is_secret(kind: Any) -> bool:
+    """Whether a setting of this annotation is masked, and so may be given in a file."""
+    return _bare(kind) is SecretStr
+
+
+def secret_in(path: Path, name: str) -> str:
+    """The text of a file without the white space around it.
+
+    Raises:
+        SettingsError: it cannot be read, or holds nothing; `name`, the variable, is blamed.
+    """
+    try:
+        text = path.read_text("utf-8").strip()
+    except OSError as error:
+        raise SettingsError(f"{name}: cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{name}: {path} is not text") from None
+    if not text:
+        raise SettingsError(f"{name}: {path} is empty")
+    return text
 
 
 def suggestion(model: type[BaseModel], path: Sequence[str]) -> str | None:
