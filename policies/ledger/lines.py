@@ -1,0 +1,67 @@
+"""One line of the ledger: what a request, or a call to a model, adds to the sums."""
+
+from policies.ledger.prices import Price, worth
+from policies.ledger.usage import Split
+
+LAYERS = ("exact", "semantic", "coalesced", "model", "none")
+SAVING = frozenset({"exact", "semantic", "coalesced"})
+"""Layers that answer without asking a model."""
+
+OK = 200
+_MOST_US = 10**12
+
+
+def answer_line(
+    layer: str, status: int, split: Split | None, price: Price | None, *, latency_us: int, saved_us: int
+) -> tuple[int, ...]:
+    """What an answered request adds, in the order of ANSWERED.
+
+    Args:
+        layer: who answered.
+        status: as the client was told; 499 when it left.
+        split: of the usage that the client saw; None when it saw none.
+        price: of the model that would have been asked; None when it is not known.
+        latency_us: to the last byte, in microseconds.
+        saved_us: how much longer the model took when it gave this answer.
+    """
+    ended_well = status == OK
+    prompt = output = saved = unpriced = 0
+    if split is not None:
+        prompt, output = split.prompt, split.output
+        unpriced = int(price is None)
+        if price is not None and layer in SAVING:
+            saved = worth(split, price)
+    untold = int(ended_well and split is None)
+    time_us = (min(latency_us, _MOST_US), min(max(0, saved_us), _MOST_US))
+    return (1, int(not ended_well), untold, prompt, output, *time_us, saved, unpriced)
+
+
+def call_line(split: Split | None, price: Price | None, *, call_us: int) -> tuple[int, ...]:
+    """What a call to a model adds, in the order of CALLED.
+
+    Args:
+        split: of the usage that the model's server told; None when it told none, as when the call broke off.
+        price: of the model; None when it is not known.
+        call_us: how long it took, in microseconds.
+    """
+    call_us = min(call_us, _MOST_US)
+    if split is None:
+        return (1, 1, 0, call_us)
+    head = (1, 0, int(price is None), call_us, *split)
+    if price is None:
+        return head
+    price = price.at(split.prompt)
+    less = price.input - price.read
+    wrote = split.write_5m * price.write_5m + split.write_1h * price.write_1h
+    return (
+        *head,
+        split.fresh * price.input,
+        split.cached * price.read,
+        wrote,
+        split.output * price.output,
+        split.device * less,
+        split.ram * less,
+        split.disk * less,
+        split.read * less,
+        wrote - split.written * price.input,
+    )
