@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
@@ -48,7 +49,8 @@ class Behind(Generic[Item]):
         self._idle.clear()
         self._more.set()
         if self._task is None:
-            self._task = asyncio.create_task(self._run(), name=self._name)
+            alone = contextvars.Context()  # of nobody: the task outlives the request that brought the first item
+            self._task = asyncio.create_task(self._run(), name=self._name, context=alone)
         return True
 
     async def drained(self) -> None:

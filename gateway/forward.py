@@ -251,6 +251,7 @@ class Forwarder:
 
     def _post(self, job: Job, key: CacheKey, sealed: bytes, keep_s: float, decision: Store) -> Store | Discard:
         metrics = self._outside.metrics
+        begun = time.perf_counter()
         try:
             reply = self._outside.exact.write(job.tenant_id, key.hex, sealed, keep_s)
         except StoreUnavailable:
@@ -261,7 +262,8 @@ class Forwarder:
 
         def count(future: "asyncio.Future[Any]") -> None:
             lost = future.cancelled() or future.exception() is not None
-            metrics.write("exact", "lost" if lost else "stored", "store_unavailable" if lost else "ok")
+            result, reason = ("lost", "store_unavailable") if lost else ("stored", "ok")
+            metrics.write("exact", result, reason, time.perf_counter() - begun)
 
         reply.add_done_callback(count)
         return decision

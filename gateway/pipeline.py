@@ -70,9 +70,10 @@ class Pipeline:
         Raises:
             ApiError: 401 for an unknown or revoked key, 503 when it cannot be judged.
         """
+        begun = time.perf_counter()
         replica = await self._owner(key_digest)
         await self._look_up(replica, None)
-        return self._principal(replica, key_digest)
+        return self._principal(replica, key_digest, begun)
 
     async def recognise(self, key_digest: bytes) -> None:
         """Passes a key that is, or was, somebody's; costs nothing for one met before, so it precedes the body.
@@ -89,18 +90,19 @@ class Pipeline:
             ApiError: the credential, the model's name or `only-if-cached` forbids an answer.
         """
         rooms = self._rooms
+        came = time.perf_counter()
         replica = await self._owner(asked.key_digest)
         target = rooms.routes.resolve(asked.request.model)
         if target is None:
             await self._look_up(replica, None)
-            self._principal(replica, asked.key_digest)
+            self._principal(replica, asked.key_digest, came)
             raise _no_such_model(asked.request.model)
         controls = honoured(asked.controls, rooms.cache)
         plan = route(asked.request.body, controls, target.mode)
         key = None if isinstance(plan, Bypass) else self._key(replica.tenant_id, target, asked, controls)
         begun = time.perf_counter()
         found = await self._look_up(replica, key)
-        principal = self._principal(replica, asked.key_digest)
+        principal = self._principal(replica, asked.key_digest, came)
         walk = Walk(asked, replica, principal, target, controls, plan, key)
         if isinstance(plan, Bypass) or key is None:
             return self._fly(walk, plan if isinstance(plan, Bypass) else Bypass("off"))
@@ -192,12 +194,13 @@ class Pipeline:
             raise unauthorised()
         return replica
 
-    def _principal(self, replica: TenantReplica, key_digest: bytes) -> Principal:
+    def _principal(self, replica: TenantReplica, key_digest: bytes, begun: float) -> Principal:
         principal = replica.principal(key_digest)
+        latency_s = time.perf_counter() - begun
         if principal is None:
-            self._rooms.metrics.auth("revoked")
+            self._rooms.metrics.auth("revoked", latency_s)
             raise unauthorised()
-        self._rooms.metrics.auth("ok")
+        self._rooms.metrics.auth("ok", latency_s)
         return principal
 
     def _cannot_judge(self) -> ApiError:

@@ -241,12 +241,7 @@ class Budget:
         if ledger.checked:
             return
         figures = ledger.look()
-        self._metrics.budget_figures(
-            ledger.name.tenant_id,
-            ledger.name.route,
-            figures.share_of_hits * figures.hit_share,
-            figures.of_all_high,
-        )
+        self._show(ledger)
         moved = step(ledger.caution, figures, self._plan.budget(ledger.name.route))
         if moved is None:
             return
@@ -266,8 +261,21 @@ class Budget:
             )
             self._take_state(ledger, after)
 
+    def _show(self, ledger: Ledger) -> None:
+        figures = ledger.figures
+        self._metrics.budget_figures(
+            ledger.name.tenant_id,
+            ledger.name.route,
+            figures.share_of_hits * figures.hit_share,
+            figures.of_all_high,
+            low=figures.of_all.low,
+            allowed=self._plan.budget(ledger.name.route),
+            suspended=ledger.caution == "suspended",
+        )
+
     def _tell(self, ledger: Ledger) -> None:
         state, figures = ledger.state, ledger.figures
+        self._show(ledger)
         self._metrics.budget_step(state.caution, state.reason)
         self._log.warning(
             "budget",

@@ -8,7 +8,7 @@ import bisect
 import collections
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -25,6 +25,8 @@ MOST_BUDGETS = 100
 """Tenants and routes whose error budget has gauges of its own."""
 
 Later = Callable[[float, Callable[[], None]], object]
+Mode = Literal["livemin", "livemax", "mostrecent"]
+"""Which worker's word counts, where they share a folder."""
 
 
 class Metrics:
@@ -62,6 +64,11 @@ class Metrics:
         self._flights = self._counter("flights", "Model calls led, and requests that joined one", "role")
         self._flying = self._gauge("flights_in_progress", "Model calls in progress")
         self._auth = self._counter("auth", "Credentials judged", "result")
+        self._auth_s = self._histogram("auth_seconds", "Time to judge a credential", _FAST_S, "result")
+        self._write_s = self._histogram("cache_write_seconds", "Time a layer took to store", _FAST_S, "layer")
+        self._spans = self._counter("spans", "Spans of traces sent, failed or dropped", "result")
+        self._part_up = self._state("part_up", "Whether a part answers", "part", mode="livemin")
+        self._breaker = self._state("breaker_open", "Whether a part is not asked for a while", "part", mode="livemax")
         self._verdicts = self._counter("guard_verdicts", "Verdicts of guards", "guard", "reason", "action")
         self._guard_s = self._histogram("guard_seconds", "Time the guards took together", _FAST_S, "judged")
         self._budget_decisions = self._counter("budget_decisions", "Candidates the error budget judged", "reason")
@@ -72,6 +79,9 @@ class Metrics:
         self._feedback = self._counter("feedback", "Answers that users judged", "verdict")
         self._wrong = self._latest("budget_wrong_share", "Wrong answers of the semantic layer in all requests")
         self._wrong_high = self._latest("budget_wrong_share_high", "Upper 95 % bound of wrong answers in all")
+        self._wrong_low = self._latest("budget_wrong_share_low", "Lower 95 % bound of wrong answers in all")
+        self._max_wrong = self._latest("budget_max_wrong", "Largest share of wrong answers allowed")
+        self._suspended = self._latest("budget_suspended", "Whether the layer has stopped serving by itself")
         self._budgets_told: set[tuple[str, str]] = set()
 
     def _counter(self, name: str, help_: str, *labels: str) -> Counter:
@@ -84,8 +94,10 @@ class Metrics:
         return Gauge(f"lamina_{name}", help_, registry=self.registry, multiprocess_mode="livesum")
 
     def _latest(self, name: str, help_: str) -> Gauge:
-        names = ("tenant_id", "route")
-        return Gauge(f"lamina_{name}", help_, names, registry=self.registry, multiprocess_mode="mostrecent")
+        return self._state(name, help_, "tenant_id", "route", mode="mostrecent")
+
+    def _state(self, name: str, help_: str, *labels: str, mode: Mode) -> Gauge:
+        return Gauge(f"lamina_{name}", help_, labels, registry=self.registry, multiprocess_mode=mode)
 
     def _child(self, metric: Any, labels: tuple[str, ...]) -> Any:
         key = (metric, labels)
@@ -141,9 +153,11 @@ class Metrics:
         self._add(self._lookups, layer, result, reason)
         self._observe(self._lookup_s, latency_s, layer)
 
-    def write(self, layer: str, result: str, reason: str) -> None:
-        """An answer was stored, refused or lost."""
+    def write(self, layer: str, result: str, reason: str, latency_s: float = 0.0) -> None:
+        """An answer was stored, refused or lost; the time is that of a store that was asked."""
         self._add(self._writes, layer, result, reason)
+        if latency_s:
+            self._observe(self._write_s, latency_s, layer)
 
     def tokens(self, source: str, model: str, prompt: int, completion: int) -> None:
         """Tokens of an answer; those of a layer were saved."""
@@ -179,9 +193,20 @@ class Metrics:
         """Model calls in progress changed by this much."""
         self._flying.inc(change)
 
-    def auth(self, result: str) -> None:
+    def auth(self, result: str, latency_s: float = 0.0) -> None:
         """A credential was judged: ok, missing, unknown, revoked or unavailable."""
         self._add(self._auth, result)
+        if latency_s:
+            self._observe(self._auth_s, latency_s, result)
+
+    def part(self, name: str, *, up: bool, asked: bool) -> None:
+        """Whether a part answers, and whether requests still ask it."""
+        self._part_up.labels(name).set(up)
+        self._breaker.labels(name).set(not asked)
+
+    def spans(self, result: str, count: int) -> None:
+        """Spans of traces were sent, or lost: failed or dropped."""
+        self._add(self._spans, result, amount=count)
 
     def guard_verdict(self, guard: str, reason: str, action: str) -> None:
         """A guard spoke against storing an answer freely, or against a question."""
@@ -207,14 +232,33 @@ class Metrics:
         """A user said what an answer was: right or wrong."""
         self._add(self._feedback, verdict)
 
-    def budget_figures(self, tenant_id: str, route: str, share: float, high: float) -> None:
-        """What audits say of a tenant and route; only the first MOST_BUDGETS of a worker are told."""
+    def budget_figures(
+        self,
+        tenant_id: str,
+        route: str,
+        share: float,
+        high: float,
+        *,
+        low: float = 0.0,
+        allowed: float = 1.0,
+        suspended: bool = False,
+    ) -> None:
+        """What audits say of a tenant and route; only the first MOST_BUDGETS of a worker are told.
+
+        Args:
+            tenant_id, route: whose budget it is.
+            share: of wrong answers in all requests, with `low` and `high`, the bounds of its 95 % interval.
+            allowed: the budget.
+            suspended: whether the layer has stopped serving by itself.
+        """
         name = (tenant_id, route)
         if name not in self._budgets_told and len(self._budgets_told) >= MOST_BUDGETS:
             return
         self._budgets_told.add(name)
-        self._wrong.labels(*name).set(share)
-        self._wrong_high.labels(*name).set(high)
+        figures = {self._wrong: share, self._wrong_low: low, self._wrong_high: high, self._max_wrong: allowed}
+        for gauge, value in figures.items():
+            gauge.labels(*name).set(value)
+        self._suspended.labels(*name).set(suspended)
 
     def exposition(self) -> bytes:
         """The text format, over all workers when they share a folder."""
