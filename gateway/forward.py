@@ -26,6 +26,7 @@ from gateway.telemetry.metrics import Metrics
 from policies.controls import Controls
 from policies.decide import Discard, Store, WriteRules, admit
 from policies.keys import CacheKey
+from policies.persons import made_for
 from policies.questions import Place
 from policies.request_parts import request_parts
 from policies.semantic import is_plain
@@ -290,6 +291,8 @@ class Forwarder:
             request_id=job.asked.request_id,
             policy=self._outside.guards.policy_version,
             took_s=took_s,
+            whose=made_for(job.controls, job.asked.request.body),
+            route=job.route.name,
         )
 
 

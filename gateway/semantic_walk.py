@@ -21,6 +21,7 @@ from policies.budget import Decision, Explore, Refuse, Serve, would_serve
 from policies.decide import Hit, Lookup, Miss, Stale, judge
 from policies.keys import CacheKey, Namespace
 from policies.nomination import Candidate, Nominated
+from policies.persons import made_for
 from policies.questions import NoQuestion, Place, place
 from policies.semantic import SAME_QUESTION, eligible, reason_of, refusal_of
 from policies.types import token_counts
@@ -209,6 +210,7 @@ class SemanticWalk:
             tags=tuple(dict.fromkeys((*source.tags, *controls.tags))),
             about=b"",
             parts={},
+            whose=tuple(dict.fromkeys((*source.made().whose, *made_for(controls, walk.asked.request.body)))),
             source=found.key,
         )
         sealed = self._parts.sealer.seal(entry)

@@ -30,6 +30,7 @@ class Controls:
         tags: for purging groups.
         scope: who shares the entry inside the tenant.
         versions: version names and values that become part of the key.
+        ids: (kind, id) of the user, session or conversation that the headers name, whatever the scope.
         vendors: products whose headers were used, so that their status header is mirrored.
     """
 
@@ -46,6 +47,7 @@ class Controls:
     tags: tuple[str, ...] = ()
     scope: Scope = field(default_factory=Scope)
     versions: tuple[tuple[str, str], ...] = ()
+    ids: tuple[tuple[str, str], ...] = ()
     vendors: tuple[str, ...] = ()
 
 
@@ -97,6 +99,7 @@ def partitioning_only(controls: Controls) -> Controls:
         scope=controls.scope,
         versions=controls.versions,
         tags=controls.tags,
+        ids=controls.ids,
     )
 
 
@@ -113,7 +116,8 @@ def _finished(draft: Draft, body: Json) -> Controls:
     tags = tuple(dict.fromkeys(draft.tags))
     if len(tags) > MAX_TAGS:
         raise ControlError("x-lamina-cache-groups", f"at most {MAX_TAGS} groups")
-    return Controls(**found, tags=tags, vendors=tuple(dict.fromkeys(draft.vendors)))
+    ids = tuple(sorted(draft.ids.items()))
+    return Controls(**found, tags=tags, ids=ids, vendors=tuple(dict.fromkeys(draft.vendors)))
 
 
 def _scope(draft: Draft, body: Json) -> Scope:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import zstandard
 
-from policies.purges import Made
+from policies.purge_scopes import Made, person
 from policies.types import ChatResponse, Choice
 
 MAGIC = b"LM1"
@@ -57,6 +57,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         about: of a semantic row, digest of the place and question that it answers; else empty.
         source: of a copy of a semantic row, digest of the row's own key, so that a purge of it kills the copy.
         parts: of a semantic row, short digests of what its request was made of, to explain misses by.
+        whose: digests of the users and sessions that it was made for, whatever its scope; empty in older entries.
+        route: name of the route; empty in older entries.
     """
 
     key: bytes
@@ -76,11 +78,15 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     about: bytes = b""
     source: bytes = b""
     parts: dict[str, bytes] = {}
+    whose: tuple[bytes, ...] = ()
+    route: str = ""
 
     def made(self) -> Made:
         """What a purge can name of it."""
+        whose = self.whose or ((person("user", self.user),) if self.user else ())
         source = self.source.hex()
-        return Made(self.key.hex(), self.models, self.user, self.tags, self.versions, source)
+        named = (self.models, whose, self.tags, self.versions, source, self.route, self.created_s)
+        return Made(self.key.hex(), *named)
 
     def response(self) -> ChatResponse:
         """The answer in neutral form."""

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.nomination import Candidate, Nominated
+from policies.purge_scopes import person
 from policies.purges import Made, Purge, PurgeIndex
 from tests.gateway.http.wire import Reply
 from tests.gateway.semantic_stand import MODELS, PARAPHRASE, QUESTION, Meaning, meaning
@@ -226,8 +227,8 @@ def test_a_copy_dies_of_whatever_its_source_dies_of(purges: list[tuple[tuple[str
     index = PurgeIndex()
     rows = [Purge(seq, *scope, mode) for seq, (scope, mode) in enumerate(purges, 1)]  # type: ignore[arg-type]
     index.fold(rows, len(rows))
-    source = Made("aa", ("m",), "u", ("t",))
-    copy = Made("bb", ("m",), "u", ("t",), source_hex="aa")
+    source = Made("aa", ("m",), (person("user", "u"),), ("t",))
+    copy = Made("bb", ("m",), (person("user", "u"),), ("t",), source_hex="aa")
     strength = {None: 0, "soft": 1, "hard": 2}
     assert strength[index.verdict(copy, as_of)] >= strength[index.verdict(source, as_of)]
     named = [row for row in rows if row.seq > as_of and (row.kind, row.value) != ("key", "bb")]

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -223,7 +224,8 @@ def test_other_scopes_take_their_own_header_alone(kind: str) -> None:
 
 
 def test_an_identity_without_a_scope_asks_for_nothing() -> None:
-    assert read(("x-lamina-user", "u1"), body={"user": "u1"}) == NO_CONTROLS
+    assert read(("x-lamina-user", "u1"), body={"user": "u1"}) == Controls(ids=(("user", "u1"),))
+    assert read(body={"user": "u1"}) is NO_CONTROLS
 
 
 @pytest.mark.parametrize("user", [None, 1, True, [], {}, ""])
@@ -288,11 +290,11 @@ def test_without_honour_only_what_narrows_sharing_is_left() -> None:
         tags=("t",),
         scope=Scope("user", "u"),
         versions=(("a", "1"),),
+        ids=(("session", "s"),),
         vendors=("portkey",),
     )
-    assert partitioning_only(everything) == Controls(
-        partition="p", caller_key="k", tags=("t",), scope=Scope("user", "u"), versions=(("a", "1"),)
-    )
+    kept = Controls(partition="p", caller_key="k", tags=("t",), ids=(("session", "s"),))
+    assert partitioning_only(everything) == replace(kept, scope=Scope("user", "u"), versions=(("a", "1"),))
 
 
 @given(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gateway.layers.entry import MAGIC, Entry, EntryError, Sealer, answer_of, choices_of, derive
+from policies.purge_scopes import person
 from policies.types import ChatResponse, Choice
 
 SECRET = b"s" * 32
@@ -105,8 +106,18 @@ def test_another_process_with_the_same_secret_opens_it(response: ChatResponse) -
 
 def test_a_purge_can_name_what_it_is_made_of() -> None:
     made = entry().made()
-    assert (made.key_hex, made.models, made.user) == (KEY.hex(), ("smollm2", "m"), "u1")
-    assert (made.tags, made.versions) == (("a",), (("kb", "7"),))
+    assert (made.key_hex, made.models, made.whose) == (KEY.hex(), ("smollm2", "m"), (person("user", "u1"),))
+    assert (made.tags, made.versions, made.route) == (("a",), (("kb", "7"),), "")
+    assert made.created_s == entry().created_s
+    whose = person("session", "s"), person("user", "u2")
+    newer = entry(whose=whose, route="m").made()
+    assert (newer.whose, newer.route) == (whose, "m")
+
+
+def test_an_entry_of_an_older_version_is_read() -> None:
+    made = entry()
+    fields = msgspec.msgpack.decode(msgspec.msgpack.encode(made))[: -len(("whose", "route"))]
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(fields), type=Entry) == made
 
 
 @pytest.mark.parametrize("response", [SHORT, LONG], ids=["plain", "packed"])
