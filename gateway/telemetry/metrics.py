@@ -68,7 +68,7 @@ class Metrics:
         self._write_s = self._histogram("cache_write_seconds", "Time a layer took to store", _FAST_S, "layer")
         self._spans = self._counter("spans", "Spans of traces sent, failed or dropped", "result")
         self._part_up = self._state("part_up", "Whether a part answers", "part", mode="livemin")
-        self._breaker = self._state("breaker_open", "Whether a part is not asked for a while", "part", mode="livemax")
+        self._breaker = self._state("breaker_open", "Whether a part is left alone", "part", mode="livemax")
         self._verdicts = self._counter("guard_verdicts", "Verdicts of guards", "guard", "reason", "action")
         self._guard_s = self._histogram("guard_seconds", "Time the guards took together", _FAST_S, "judged")
         self._budget_decisions = self._counter("budget_decisions", "Candidates the error budget judged", "reason")
@@ -245,11 +245,8 @@ class Metrics:
     ) -> None:
         """What audits say of a tenant and route; only the first MOST_BUDGETS of a worker are told.
 
-        Args:
-            tenant_id, route: whose budget it is.
-            share: of wrong answers in all requests, with `low` and `high`, the bounds of its 95 % interval.
-            allowed: the budget.
-            suspended: whether the layer has stopped serving by itself.
+        The share is that of wrong answers in all requests, `low` and `high` the bounds of its 95 % interval,
+        `allowed` the budget; a layer that is `suspended` has stopped serving by itself.
         """
         name = (tenant_id, route)
         if name not in self._budgets_told and len(self._budgets_told) >= MOST_BUDGETS:

@@ -34,13 +34,14 @@ from gateway.providers.guarded import GuardedProvider
 from gateway.redis_link import RedisLink, RedisTarget
 from gateway.routes import ENGINE, Routes
 from gateway.settings import ProviderSettings, Settings
-from gateway.telemetry.logs import LinesOfATurn, RequestLog, make_logger
+from gateway.telemetry.logs import LinesOfATurn, make_logger
 from gateway.telemetry.metrics import Metrics
 from gateway.wiring.admin import Office, admin_surface
 from gateway.wiring.feedback import feedback_surface
 from gateway.wiring.learning import Learning, open_learning
 from gateway.wiring.meaning import Meaning, open_layers, open_meaning, semantic_link
 from gateway.wiring.pages import metrics_page, readiness
+from gateway.wiring.traces import Tracing, open_tracing
 
 _POLL_S = 1.0
 
@@ -63,6 +64,7 @@ class Gateway:
     log: structlog.typing.FilteringBoundLogger
     background: set[asyncio.Task[None]]
     lines: LinesOfATurn
+    tracing: Tracing
 
     async def close(self) -> None:
         """Stops background work, then closes what was opened, innermost last."""
@@ -79,6 +81,7 @@ class Gateway:
             await provider.close()
         await self.link.close()
         await self.database.close()
+        await self.tracing.close()
         self.metrics.flush()
         self.lines.drain()
 
@@ -90,7 +93,8 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         SettingsError: a URL or provider kind is bad.
     """
     settings = with_home_services(settings)
-    metrics = Metrics(asyncio.get_running_loop().call_later)
+    tracing = open_tracing(settings.traces)
+    metrics = tracing.metrics(asyncio.get_running_loop().call_later)
     lines = LinesOfATurn(asyncio.get_running_loop().call_soon, sys.stdout.buffer)
     log = make_logger(settings.log_level, os.getpid(), lines)
     background: set[asyncio.Task[None]] = set()
@@ -107,7 +111,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     learning = open_learning(settings, parts.semantic, database, (metrics, log), now_s)
     meaning = open_meaning(parts, layers, guards, None if learning is None else learning.budget, now_s)
     outside = Outside(
-        providers,
+        tracing.providers(providers),
         layers.exact,
         sealer,
         guards,
@@ -128,11 +132,14 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     )
     pipeline = Pipeline(rooms)
     models = Models(pipeline, routes, int(now_s()))
-    requests = RequestLog(settings.log_level, os.getpid(), lines)
+    requests = tracing.request_log(settings.log_level, lines)
     endpoints: dict[str, tuple[str, Endpoint]] = {
         path: (
             "POST",
-            ChatSurface(name, _dialect(spec), pipeline, limits=settings.limits, metrics=metrics, log=requests),
+            tracing.endpoint(
+                path,
+                ChatSurface(name, _dialect(spec), pipeline, limits=settings.limits, metrics=metrics, log=requests),
+            ),
         )
         for path, (name, spec) in DIALECTS.items()
     }
@@ -168,6 +175,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         log,
         background,
         lines,
+        tracing,
     )
 
 
