@@ -32,9 +32,10 @@ class Answer:
 
     @property
     def problem(self) -> str:
-        """The message of an error body, or the status."""
-        error = self.body.get("error") if isinstance(self.body, dict) else None
-        message = error.get("message") if isinstance(error, dict) else None
+        """The message of an error body, of a model surface's kind or the administrator's, or the status."""
+        body = self.body if isinstance(self.body, dict) else {}
+        error = body.get("error")
+        message = error.get("message") if isinstance(error, dict) else body.get("detail")
         return str(message) if message else f"status {self.status}"
 
 

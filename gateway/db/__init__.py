@@ -12,6 +12,7 @@ from gateway.db.records import (
     PURGE_MODES,
     AuditRow,
     KeyRecord,
+    TOKEN_ROLES,
     NewRow,
     PurgeKind,
     PurgeMode,
@@ -22,14 +23,18 @@ from gateway.db.records import (
 )
 from gateway.db.semantic_rows import SemanticRows
 from gateway.db.tenants import TenantRepository
+    TokenRecord,
+    TokenRole,
 
 __all__ = [
     "DEFAULT_TENANT",
+from gateway.db.tokens import TokenRepository
     "PURGE_KINDS",
     "PURGE_MODES",
     "AuditRepository",
     "AuditRow",
     "Database",
+    "TOKEN_ROLES",
     "KeyRecord",
     "KeyRepository",
     "NewRow",
@@ -46,3 +51,6 @@ __all__ = [
     "bootstrap",
     "key_digest",
 ]
+    "TokenRecord",
+    "TokenRepository",
+    "TokenRole",

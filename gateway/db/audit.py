@@ -36,7 +36,7 @@ async def record(
     action: str,
     *,
     actor_at: tuple[str, float],
-    tenant_id: str,
+    tenant_id: str | None,
     target: str,
     detail: Mapping[str, object],
 ) -> None:
@@ -46,7 +46,7 @@ async def record(
         connection: the transaction that makes the change.
         action: what was done, as `key.revoke`.
         actor_at: who did it, and when (seconds since the epoch).
-        tenant_id: whose records changed.
+        tenant_id: whose records changed; None for what concerns every tenant.
         target: the id of what was changed.
         detail: what else an auditor needs.
     """

@@ -9,12 +9,13 @@ from gateway.db.errors import RecordError
 from gateway.db.records import PURGE_KINDS, PURGE_MODES, PurgeKind, PurgeMode
 
 KEY_PREFIX = "lam_"
+TOKEN_PREFIX = "lat_"
 MIN_KEY_CHARS = 16
 MAX_KEY_CHARS = 512
 MAX_TEXT_CHARS = 512
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-_ROW_ID = re.compile(r"[TK][0-9A-F]{16}")
+_ROW_ID = re.compile(r"[TKA][0-9A-F]{16}")
 _HEX_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -49,6 +50,16 @@ def make_tenant_id() -> str:
 def make_key_id() -> str:
     """Makes a key's id, which names the key without opening anything."""
     return "K" + secrets.token_hex(8).upper()
+
+
+def make_token() -> str:
+    """Makes an administrator's token of 256 random bits."""
+    return TOKEN_PREFIX + secrets.token_urlsafe(32)
+
+
+def make_token_id() -> str:
+    """Makes a token's id, which names the token without opening anything."""
+    return "A" + secrets.token_hex(8).upper()
 
 
 def is_name_or_id(text: str) -> bool:

@@ -7,6 +7,9 @@ PurgeKind = Literal["all", "tag", "key", "model", "user", "version"]
 PurgeMode = Literal["hard", "soft"]
 PURGE_KINDS: tuple[PurgeKind, ...] = get_args(PurgeKind)
 PURGE_MODES: tuple[PurgeMode, ...] = get_args(PurgeMode)
+TokenRole = Literal["reader", "operator", "admin"]
+TOKEN_ROLES: tuple[TokenRole, ...] = get_args(TokenRole)
+"""Each may do what those before it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,33 @@ class KeyRecord:
     def revoked(self) -> bool:
         """Says whether the key no longer opens anything."""
         return self.revoked_at is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRecord:
+    """An administrator's token without the token itself.
+
+    Attributes:
+        digest: SHA-256 of the token, 32 bytes.
+        hint: the token's last four characters, to recognise it by.
+        role: what its holder may do.
+        tenants: ids of the tenants it is bound to; None for every one.
+        expires_at: when it stops to open anything; None for never.
+    """
+
+    token_id: str
+    digest: bytes = field(repr=False)
+    label: str
+    hint: str
+    role: TokenRole
+    tenants: frozenset[str] | None
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+
+    def opens(self, now_s: float) -> bool:
+        """Says whether it is good at this time."""
+        return self.revoked_at is None and (self.expires_at is None or now_s < self.expires_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +90,26 @@ class TenantState:
     auth_seq: int
     purge_seq: int
     keys: tuple[KeyRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DataKeyRecord:
+    """A tenant's data key as the database holds it.
+
+    Attributes:
+        key_id: `D` and 16 hexadecimal digits.
+        wrapped: the key, encrypted by a master key; None once it is destroyed.
+        master_id: names that master key.
+        retired_at: since when nothing new is sealed under it; None for the current one.
+    """
+
+    key_id: str
+    tenant_id: str
+    wrapped: bytes | None = field(repr=False)
+    master_id: str
+    created_at: float
+    retired_at: float | None = None
+    destroyed_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,3 +171,33 @@ BUDGET_STATE = Table(
     PrimaryKeyConstraint("tenant_id", "route", "models"),
     CheckConstraint("caution IN ('normal', 'tightened', 'suspended')", name="caution"),
 )
+
+ADMIN_TOKENS = Table(
+    "admin_tokens",
+    METADATA,
+    Column("id", String(32), nullable=False),
+    Column("digest", LargeBinary(32), nullable=False),
+    Column("label", Text, nullable=False),
+    Column("hint", String(4), nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("tenants", Text),
+    Column("created_at", Double, nullable=False),
+    Column("expires_at", Double),
+    Column("revoked_at", Double),
+    PrimaryKeyConstraint("id"),
+    UniqueConstraint("digest"),
+    CheckConstraint("length(digest) = 32", name="digest"),
+    CheckConstraint("role IN ('reader', 'operator', 'admin')", name="role"),
+)
+
+ADMIN_ONCE = Table(
+    "admin_once",
+    METADATA,
+    Column("actor", String(64), nullable=False),
+    Column("key", LargeBinary(32), nullable=False),
+    Column("request", LargeBinary(32), nullable=False),
+    Column("at", Double, nullable=False, index=True),
+    Column("status", Integer),
+    Column("sealed", LargeBinary),
+    PrimaryKeyConstraint("actor", "key"),
+)

@@ -16,6 +16,7 @@ import structlog
 
 FIELDS: frozenset[str] = frozenset(
     {
+        "actor",
         "age_s",
         "cache",
         "cached_tokens",

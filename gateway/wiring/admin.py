@@ -1,15 +1,16 @@
 """Builds what the administrator asks."""
 
+import importlib
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
-from msgspec import to_builtins
-
 from gateway.budget.book import Budget
-from gateway.budget.report import budget_report
-from gateway.db import Database, SemanticRows, TenantRepository
+from gateway.db import Database, SemanticRows, TenantRepository, TokenRepository
 from gateway.db.asked_before import AskedBefore
+from gateway.db.once import OnceRepository
 from gateway.explain.explainer import Explainer
 from gateway.explain.explainer import Parts as ExplainParts
 from gateway.explain.meaning import Meaning as ExplainMeaning
@@ -17,71 +18,115 @@ from gateway.explain.meaning import Sources, Weigh
 from gateway.explain.nearest import Nearest
 from gateway.explain.word_lists import WordLists
 from gateway.guards import Guards
-from gateway.http.admin.access import Access
-from gateway.http.admin.explain import ExplainWork
-from gateway.http.admin.surface import AdminRoute, AdminSurface
+from gateway.http.asgi import Endpoint
+from gateway.http.ops import Check
 from gateway.invalidation.replica import Replicas
-from gateway.layers.entry import Sealer
+from gateway.layers.parts import Parts
 from gateway.pipeline import Pipeline
 from gateway.routes import Routes
 from gateway.semantic_walk import Budget as WalkBudget
-from gateway.settings import Settings
 from gateway.telemetry.logs import RequestLog
 from gateway.wiring.meaning import Layers, Meaning
 from policies.budget import Decision
 from policies.nomination import Candidate
-from policies.types import Json
+
+ROUTERS: dict[str, str] = {
+    "explain": "gateway.http.admin.explain:explain_router",
+    "learning": "gateway.http.admin.learning:learning_router",
+}
+"""Areas of the administrator's API: `module:function`, each taking a Desk; imported when a worker is built."""
+
+_ADMIN = "gateway.http.admin"
 
 
 @dataclass(frozen=True, slots=True)
 class Office:
     """What a worker has that the administrator may look at."""
 
-    settings: Settings
+    parts: Parts
     database: Database
     replicas: Replicas
     layers: Layers
-    sealer: Sealer
     routes: Routes
     guards: Guards
     meaning: Meaning | None
+    checks: Mapping[str, Check]
     now_s: Callable[[], float]
 
 
-def admin_surface(office: Office, pipeline: Pipeline, log: RequestLog) -> AdminSurface:
-    """Everything below `/admin/`."""
-    key = office.settings.admin_key
-    access = Access(None if key is None else key.get_secret_value(), pipeline.authenticate)
-    routes = {
-        "/admin/v1/explain": AdminRoute("POST", ExplainWork(_explainer(office))),
-        "/admin/v1/budget": AdminRoute("GET", _budget_work(office)),
-        "/admin/v1/semantic": AdminRoute("GET", _semantic_work(office)),
-    }
-    return AdminSurface(access, routes, office.settings.limits, log)
+def admin_surface(office: Office, pipeline: Pipeline, log: RequestLog) -> Endpoint:
+    """Everything below `/admin/`.
+
+    Raises:
+        SettingsError: an area does not say which role a route of it takes.
+    """
+    settings, now_s = office.parts.settings, office.now_s
+    key = None if settings.admin_key is None else settings.admin_key.get_secret_value()
+    access = _of("access:Access")(key, TokenRepository(office.database), pipeline.authenticate, now_s)
+    secret = settings.secret.get_secret_value().encode() if settings.secret else os.urandom(32)
+    once = _of("once:Once")(OnceRepository(office.database), secret, office.parts.metrics, now_s)
+    desk = _desk(office)
+    routers = [_named(spec)(desk) for spec in ROUTERS.values()]
+    app = _of("app:admin_app")(routers, version("lamina"))
+    surface: Endpoint = _of("surface:AdminSurface")(access, app, once, settings.limits, log)
+    return surface
+
+
+def _of(spec: str) -> Any:
+    return _named(f"{_ADMIN}.{spec}")
+
+
+def _named(spec: str) -> Any:
+    """What `module:name` is; FastAPI is imported by way of it, and so by nobody who only imports the wiring."""
+    module, _, name = spec.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _desk(office: Office) -> Any:
+    parts, layers, meaning = office.parts, office.layers, office.meaning
+    budget = None if meaning is None else meaning.walk.budget
+    return _of("desk:Desk")(
+        settings=parts.settings,
+        database=office.database,
+        replicas=office.replicas,
+        redis=parts.redis,
+        exact=layers.exact,
+        semantic=layers.semantic,
+        link=None if meaning is None else meaning.link,
+        rows=parts.rows,
+        budget=budget if isinstance(budget, Budget) else None,
+        sealer=parts.sealer,
+        routes=office.routes,
+        guards=office.guards,
+        explainer=_explainer(office),
+        checks=office.checks,
+        metrics=parts.metrics,
+        now_s=office.now_s,
+    )
 
 
 def _explainer(office: Office) -> Explainer:
-    meaning, rows = office.meaning, SemanticRows(office.database)
+    meaning, sealer = office.meaning, office.parts.sealer
     link = None if meaning is None else meaning.link
-    nearest = Nearest(rows, AskedBefore(office.database), office.sealer, link)
+    nearest = Nearest(SemanticRows(office.database), AskedBefore(office.database), sealer, link)
     return Explainer(
         ExplainParts(
             TenantRepository(office.database),
             office.replicas,
             office.layers.exact,
-            office.sealer,
+            sealer,
             office.routes,
             office.guards,
             _meaning(office, meaning),
             nearest,
-            office.settings.cache,
+            office.parts.settings.cache,
             office.now_s,
         )
     )
 
 
 def _meaning(office: Office, meaning: Meaning | None) -> ExplainMeaning | None:
-    layer, settings = office.layers.semantic, office.settings
+    layer, settings = office.layers.semantic, office.parts.settings
     if meaning is None or layer is None:
         return None
     weigh = _weigher(meaning.walk.budget)
@@ -101,28 +146,3 @@ def _weigher(budget: WalkBudget) -> Weigh:
         return budget.decide(tenant_id, route, candidate, models, serving=serving), {}
 
     return weigh
-
-
-def _budget_work(office: Office) -> Callable[[Json], Any]:
-    async def work(_body: Json) -> Mapping[str, Any]:
-        budget = None if office.meaning is None else office.meaning.walk.budget
-        lines = budget_report(budget) if isinstance(budget, Budget) else []
-        return {"budgets": to_builtins(lines)}
-
-    return work
-
-
-def _semantic_work(office: Office) -> Callable[[Json], Any]:
-    async def work(_body: Json) -> Mapping[str, Any]:
-        meaning = office.meaning
-        if meaning is None:
-            return {"used": False, "reason": "no_service"}
-        healthy = await meaning.link.healthy()
-        return {
-            "used": True,
-            "healthy": healthy,
-            "asked": meaning.link.open,
-            "deadline_ms": meaning.settings.deadline_ms,
-        }
-
-    return work

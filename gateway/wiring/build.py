@@ -40,7 +40,7 @@ from gateway.wiring.admin import Office, admin_surface
 from gateway.wiring.feedback import feedback_surface
 from gateway.wiring.learning import Learning, open_learning
 from gateway.wiring.meaning import Meaning, open_layers, open_meaning, semantic_link
-from gateway.wiring.pages import metrics_page, readiness
+from gateway.wiring.pages import checks, metrics_page, readiness
 from gateway.wiring.traces import Tracing, open_tracing
 
 _POLL_S = 1.0
@@ -147,12 +147,13 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         "/v1/models": ("GET", models),
         "/v1/models/": ("GET", models),
         "/healthz": ("GET", Health()),
-        "/readyz": ("GET", readiness(settings, link, replicas, None if meaning is None else meaning.link)),
+        "/readyz": ("GET", readiness(asked)),
         "/metrics": ("GET", metrics_page(settings, metrics)),
     }
     desk = (replicas, database, parts, layers.exact, None if learning is None else learning.budget)
     endpoints["/v1/feedback"] = ("POST", feedback_surface(desk, pipeline, now_s))
-    office = Office(settings, database, replicas, layers, sealer, routes, guards, meaning, now_s)
+    office = Office(parts, database, replicas, layers, routes, guards, meaning, asked, now_s)
+    asked = checks(settings, link, replicas, None if meaning is None else meaning.link)
     endpoints["/admin/"] = (ANY, admin_surface(office, pipeline, requests))
     router = Router(endpoints, metrics, log)
     background.add(asyncio.create_task(_poll(replicas, metrics, log), name="poll-database"))

@@ -1,7 +1,9 @@
 """The pages that tell how the parts are: readiness and metrics."""
 
+from collections.abc import Mapping
+
 from gateway.errors import DatabaseUnavailable, StoreUnavailable, UpstreamError
-from gateway.http.ops import Exposition, MetricsPage, Readiness
+from gateway.http.ops import Check, Exposition, MetricsPage, Readiness
 from gateway.invalidation.replica import Replicas
 from gateway.providers.scrape import scrape
 from gateway.redis_link import RedisLink
@@ -10,7 +12,9 @@ from gateway.settings import Settings
 from gateway.telemetry.metrics import Metrics
 
 
-def readiness(settings: Settings, link: RedisLink, replicas: Replicas, semantic: SemanticLink | None) -> Readiness:
+def checks(
+    settings: Settings, link: RedisLink, replicas: Replicas, semantic: SemanticLink | None
+) -> Mapping[str, Check]:
     """Asks Redis and database, and engine and semantic service where there is one."""
 
     async def redis() -> bool:
@@ -34,12 +38,17 @@ def readiness(settings: Settings, link: RedisLink, replicas: Replicas, semantic:
             return False
         return True
 
-    checks = {"redis": redis, "database": database}
+    asked: dict[str, Check] = {"redis": redis, "database": database}
     if settings.engine_url is not None:
-        checks["engine"] = engine
+        asked["engine"] = engine
     if semantic is not None:
-        checks["semantic"] = semantic.healthy
-    return Readiness(checks, one_of=frozenset({"redis", "database"}))
+        asked["semantic"] = semantic.healthy
+    return asked
+
+
+def readiness(asked: Mapping[str, Check]) -> Readiness:
+    """The page of these checks; Redis or the database must be there to judge a key."""
+    return Readiness(asked, one_of=frozenset({"redis", "database"}))
 
 
 def metrics_page(settings: Settings, metrics: Metrics) -> MetricsPage:

@@ -1,1 +1,1 @@
-"""The administrator's routes under `/admin/v1/`: nothing there answers without the administrator's key."""
+"""The administrator's API under `/admin/`: access first, then FastAPI. docs/admin-api.md says how it grows."""

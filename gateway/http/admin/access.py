@@ -1,10 +1,13 @@
-"""Who may use the administrator's routes. One check; roles and narrower tokens belong here."""
+"""Who may use the administrator's routes; asked before anything else of a request is looked at."""
 
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
-from gateway.errors import ApiError
+from gateway.db.records import TokenRecord
+from gateway.errors import ApiError, DatabaseUnavailable
+from gateway.http.admin.caller import Caller
 from gateway.http.asgi import Headers
 from gateway.http.edge import bearer_digest
 from policies.types import Principal
@@ -12,36 +15,64 @@ from policies.types import Principal
 Authenticate = Callable[[bytes], Awaitable[Principal]]
 """Who owns a tenant's key, by its digest; raises ApiError for a key of nobody."""
 
+ROOT = Caller("admin", "admin")
+"""The holder of the setting admin_key."""
+
+
+class Tokens(Protocol):
+    """Finds tokens; may raise DatabaseUnavailable."""
+
+    async def by_digest(self, digest: bytes) -> TokenRecord | None:
+        """The token with this digest, also one that opens nothing any more."""
+        ...
+
 
 class Access:
-    """Lets the administrator in and nobody else; without an administrator's key nobody at all.
+    """Lets the administrator and the holders of tokens in, and nobody else.
 
     Args:
-        key: the administrator's, or None. Only its digest is kept.
+        key: the administrator's, or None, which is nobody's. Only its digest is kept.
+        tokens: asked for every other key, anew for each request, so a revoked token is shut out at once.
         authenticate: of tenants' keys, which are told apart from keys of nobody.
+        now_s: seconds since the epoch.
     """
 
-    def __init__(self, key: str | None, authenticate: Authenticate) -> None:
+    def __init__(
+        self, key: str | None, tokens: Tokens, authenticate: Authenticate, now_s: Callable[[], float]
+    ) -> None:
         self._digest = hashlib.sha256(key.encode()).digest() if key else None
+        self._tokens = tokens
         self._authenticate = authenticate
+        self._now_s = now_s
 
-    async def check(self, headers: Headers) -> None:
-        """Returns for the administrator.
+    async def check(self, headers: Headers) -> Caller:
+        """Who asks.
 
         Raises:
-            ApiError: 401 without a key or for one of nobody, 403 for a tenant's.
+            ApiError: 401 without a key or for one of nobody, 403 for a tenant's, 503 when that cannot be judged.
         """
         try:
             digest = bearer_digest(headers)
         except ApiError:
             raise _unknown() from None
         if self._digest is not None and hmac.compare_digest(digest, self._digest):
-            return
+            return ROOT
+        try:
+            token = await self._tokens.by_digest(digest)
+        except DatabaseUnavailable:
+            raise _cannot_judge() from None
+        if token is not None:
+            if not token.opens(self._now_s()):
+                raise _unknown()
+            return Caller(f"token:{token.token_id}", token.role, token.tenants)
+        raise await self._refusal(digest)
+
+    async def _refusal(self, digest: bytes) -> ApiError:
         try:
             await self._authenticate(digest)
-        except ApiError:
-            raise _unknown() from None
-        raise ApiError(
+        except ApiError as error:
+            return _cannot_judge() if error.kind == "server_error" else _unknown()
+        return ApiError(
             403,
             "A tenant's key opens no administrator's route.",
             code="not_administrator",
@@ -52,8 +83,18 @@ class Access:
 def _unknown() -> ApiError:
     return ApiError(
         401,
-        "Send the administrator's key as `Authorization: Bearer …`: the setting admin_key, which an embedded set "
-        "keeps in the file admin_key of its home.",
+        "Send the administrator's key or a token as `Authorization: Bearer …`. The key is the setting admin_key, "
+        "which an embedded set keeps in the file admin_key of its home; `lamina tokens create` makes tokens.",
         code="invalid_admin_key",
         headers={"www-authenticate": "Bearer"},
+    )
+
+
+def _cannot_judge() -> ApiError:
+    return ApiError(
+        503,
+        "Tokens cannot be checked right now: the database does not answer. Try again shortly.",
+        code="auth_unavailable",
+        kind="server_error",
+        headers={"retry-after": "1"},
     )

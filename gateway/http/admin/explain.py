@@ -1,39 +1,46 @@
 """POST /admin/v1/explain: why a request would, or would not, be answered from the cache."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from gateway.errors import ApiError
-from gateway.explain.explainer import Explainer
-from policies.types import Json
+from fastapi import APIRouter
+from pydantic import ConfigDict, Field
 
-_FIELDS = frozenset({"tenant", "request", "headers"})
+from gateway.http.admin.bodies import Body, Name
+from gateway.http.admin.desk import Desk
+from gateway.http.admin.frame import READS, Operator, area
+
+_EXAMPLE: dict[str, Any] = {
+    "tenant": "default",
+    "request": {"model": "smollm2", "messages": [{"role": "user", "content": "How do I bake bread?"}]},
+    "headers": {"cache-control": "max-age=60"},
+}
 
 
-class ExplainWork:
-    """What the route does."""
+class ExplainBody(Body):
+    """A request to be explained.
 
-    def __init__(self, explainer: Explainer) -> None:
-        self._explainer = explainer
+    Attributes:
+        tenant: whose request it is, by name or id.
+        request: an OpenAI chat body.
+        headers: cache controls.
+    """
 
-    async def __call__(self, body: Json) -> Mapping[str, Any]:
-        """The explanation.
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-        Args:
-            body: `tenant` (name or id), `request` (an OpenAI chat body), `headers` (cache controls, optional).
+    tenant: Name
+    request: dict[str, Any]
+    headers: dict[str, str] = Field(default_factory=dict)
 
-        Raises:
-            ApiError: a field is missing, unknown or of another kind; see also Explainer.explain.
-        """
-        unknown = body.keys() - _FIELDS
-        if unknown:
-            raise ApiError(400, f"Unknown field {min(unknown)[:40]!r}; there are {', '.join(sorted(_FIELDS))}.")
-        tenant, request, headers = body.get("tenant"), body.get("request"), body.get("headers", {})
-        if not isinstance(tenant, str) or not tenant:
-            raise ApiError(400, "`tenant` must be a tenant's name or id.", param="tenant")
-        if not isinstance(request, dict):
-            raise ApiError(400, "`request` must be a chat body.", param="request")
-        if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
-            raise ApiError(400, "`headers` must be an object of texts.", param="headers")
-        return asdict(await self._explainer.explain(tenant, request, headers))
+
+def explain_router(desk: Desk) -> APIRouter:
+    """Explanations; they quote stored questions, so they take an operator."""
+    router = area("explain")
+
+    @router.post("/explain", summary="Explain a request", openapi_extra=READS)
+    async def explain(caller: Operator, body: ExplainBody) -> dict[str, Any]:
+        """Says why the request would, or would not, be answered from the cache. Nothing is changed."""
+        await desk.tenant(caller, body.tenant)
+        return asdict(await desk.explainer.explain(body.tenant, body.request, body.headers))
+
+    return router

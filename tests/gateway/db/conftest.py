@@ -12,8 +12,8 @@ from tests.servers.postgres import PostgresServer
 
 FORGET = """
 SET session_replication_role = replica;  -- lets the owner pass the triggers that keep history
-TRUNCATE tenants, api_keys, purge_log, audit, semantic_rows, semantic_deletions, semantic_vectors, budget_marks,
-  budget_state RESTART IDENTITY;
+TRUNCATE tenants, api_keys, purge_log, audit, admin_tokens, admin_once, semantic_rows, semantic_deletions,
+  semantic_vectors, ledger, ledger_flushes, budget_marks, budget_state, data_keys RESTART IDENTITY;
 """
 
 
