@@ -46,8 +46,8 @@ ROOMS: dict[str, set[str]] = {
     **dict.fromkeys(WALK, COMMON | WALK | BELOW_WALK),
     "explain": COMMON | WALK | BELOW_WALK | {"semantic_link"},
     "http": COMMON | WALK | {"feedback", "protocols", "telemetry"},
-    "wiring": COMMON | WALK | BELOW_WALK | {"audits", "budget", "feedback", "http", "redis_link", "semantic_link"},
     "http.admin": COMMON | WALK | BELOW_WALK | {"budget", "feedback", "http", "redis_link", "semantic_link"},
+    "wiring": COMMON | WALK | BELOW_WALK | {"audits", "budget", "feedback", "http", "redis_link", "semantic_link"},
     "app": {"http", "settings", "wiring"},
     "supervisor": COMMON | {"db", "providers", "redis_link", "telemetry"},
     "bounded": set(),
@@ -58,10 +58,10 @@ ROOMS: dict[str, set[str]] = {
 }
 """What each room of the gateway may import of the others; every arrow goes one way."""
 
-DOORS: dict[str, tuple[str, ...]] = {
 INNER_ROOMS = ("http.admin",)
 """Rooms inside rooms, with arrows of their own."""
 
+DOORS: dict[str, tuple[str, ...]] = {
     "torch": ("engine", "bench", "training", "semantic.embedders"),
     "gguf": ("engine",),
     "safetensors": ("engine", "semantic", "training"),
@@ -87,12 +87,12 @@ INNER_ROOMS = ("http.admin",)
     "triton": ("engine.attention.triton_kernels",),
     "flashinfer": ("engine.attention.cuda_flashinfer",),
     "uvicorn": ("gateway.worker", "gateway.bounded", "engine", "semantic", "bench"),
-    "click": ("gateway.cli", "gateway.worker"),
     "cryptography": ("policies.encryption", "gateway.http.admin.once"),
+    "click": ("gateway.cli", "gateway.worker"),
     "rich": ("gateway.cli",),
-}
     "fastapi": ("gateway.http.admin",),
     "starlette": ("gateway.http.admin",),
+}
 """The only rooms that may import each heavy package."""
 
 OF_THE_ENGINE: dict[str, tuple[str, ...]] = {

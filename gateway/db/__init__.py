@@ -10,9 +10,9 @@ from gateway.db.purges import PurgeRepository
 from gateway.db.records import (
     PURGE_KINDS,
     PURGE_MODES,
+    TOKEN_ROLES,
     AuditRow,
     KeyRecord,
-    TOKEN_ROLES,
     NewRow,
     PurgeKind,
     PurgeMode,
@@ -20,21 +20,21 @@ from gateway.db.records import (
     SemanticRow,
     TenantRecord,
     TenantState,
+    TokenRecord,
+    TokenRole,
 )
 from gateway.db.semantic_rows import SemanticRows
 from gateway.db.tenants import TenantRepository
-    TokenRecord,
-    TokenRole,
+from gateway.db.tokens import TokenRepository
 
 __all__ = [
     "DEFAULT_TENANT",
-from gateway.db.tokens import TokenRepository
     "PURGE_KINDS",
     "PURGE_MODES",
+    "TOKEN_ROLES",
     "AuditRepository",
     "AuditRow",
     "Database",
-    "TOKEN_ROLES",
     "KeyRecord",
     "KeyRepository",
     "NewRow",
@@ -48,9 +48,9 @@ from gateway.db.tokens import TokenRepository
     "TenantRecord",
     "TenantRepository",
     "TenantState",
-    "bootstrap",
-    "key_digest",
-]
     "TokenRecord",
     "TokenRepository",
     "TokenRole",
+    "bootstrap",
+    "key_digest",
+]

@@ -143,6 +143,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         )
         for path, (name, spec) in DIALECTS.items()
     }
+    asked = checks(settings, link, replicas, None if meaning is None else meaning.link)
     endpoints |= {
         "/v1/models": ("GET", models),
         "/v1/models/": ("GET", models),
@@ -153,7 +154,6 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     desk = (replicas, database, parts, layers.exact, None if learning is None else learning.budget)
     endpoints["/v1/feedback"] = ("POST", feedback_surface(desk, pipeline, now_s))
     office = Office(parts, database, replicas, layers, routes, guards, meaning, asked, now_s)
-    asked = checks(settings, link, replicas, None if meaning is None else meaning.link)
     endpoints["/admin/"] = (ANY, admin_surface(office, pipeline, requests))
     router = Router(endpoints, metrics, log)
     background.add(asyncio.create_task(_poll(replicas, metrics, log), name="poll-database"))
