@@ -6,6 +6,7 @@ from gateway.db.credentials import key_digest
 from gateway.db.database import Database
 from gateway.db.errors import RecordError
 from gateway.db.keys import KeyRepository
+from gateway.db.ledger import Batch, LedgerQuery, LedgerRepository, LedgerRow
 from gateway.db.purges import PurgeRepository
 from gateway.db.records import (
     PURGE_KINDS,
@@ -34,9 +35,13 @@ __all__ = [
     "TOKEN_ROLES",
     "AuditRepository",
     "AuditRow",
+    "Batch",
     "Database",
     "KeyRecord",
     "KeyRepository",
+    "LedgerQuery",
+    "LedgerRepository",
+    "LedgerRow",
     "NewRow",
     "PurgeKind",
     "PurgeMode",

@@ -12,7 +12,7 @@ from tests.servers.postgres import PostgresServer
 
 FORGET = """
 SET session_replication_role = replica;  -- lets the owner pass the triggers that keep history
-TRUNCATE tenants, api_keys, purge_log, audit, admin_tokens, admin_once, semantic_rows, semantic_deletions,
+TRUNCATE ledger, ledger_flushes, tenants, api_keys, purge_log, audit, admin_tokens, admin_once, semantic_rows, semantic_deletions,
   semantic_vectors, ledger, ledger_flushes, budget_marks, budget_state, data_keys RESTART IDENTITY;
 """
 
