@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from gateway.errors import SettingsError
+from gateway.settings_ledger import LedgerSettings, PriceSettings
 from gateway.settings_tables import (
     CacheSettings,
     EngineSettings,
@@ -38,10 +39,12 @@ __all__ = [
     "CacheSettings",
     "EngineSettings",
     "GuardSettings",
+    "LedgerSettings",
     "LimitSettings",
     "MarkForm",
     "Mode",
     "ModelSettings",
+    "PriceSettings",
     "ProviderSettings",
     "RedisSettings",
     "SemanticSettings",
@@ -112,6 +115,7 @@ class Settings(Frozen):
     limits: LimitSettings = LimitSettings()
     semantic: SemanticSettings = SemanticSettings()
     engine: EngineSettings = EngineSettings()
+    ledger: LedgerSettings = LedgerSettings()
     traces: TraceSettings = TraceSettings()
     providers: Mapping[str, ProviderSettings] = Field(default_factory=dict)
     models: tuple[ModelSettings, ...] = ()

@@ -22,14 +22,15 @@ WALK = {
 }
 """The modules that make up the walk of a request; DESIGN calls them the pipeline."""
 
-BELOW_WALK = {"guards", "layers", "providers", "db", "invalidation", "protocols", "telemetry"}
+BELOW_WALK = {"guards", "layers", "ledger", "providers", "db", "invalidation", "protocols", "telemetry"}
 
 ROOMS: dict[str, set[str]] = {
     "behind": set(),
     "errors": set(),
     "settings_text": {"errors"},
     "settings_tables": set(),
-    "settings": {"errors", "settings_tables", "settings_text"},
+    "settings_ledger": {"settings_tables"},
+    "settings": {"errors", "settings_ledger", "settings_tables", "settings_text"},
     "home": {"settings"},
     "telemetry": COMMON,
     "guards": COMMON | {"telemetry"},
@@ -37,6 +38,7 @@ ROOMS: dict[str, set[str]] = {
     "semantic_link": COMMON | {"telemetry"},
     "db": COMMON,
     "budget": COMMON | {"db", "telemetry"},
+    "ledger": COMMON | {"db", "redis_link", "telemetry"},
     "audits": COMMON | {"asked", "budget", "db", "semantic_link", "telemetry"},
     "feedback": COMMON | BELOW_WALK | {"budget", "semantic_link"},
     "protocols": COMMON,

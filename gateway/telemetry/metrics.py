@@ -14,6 +14,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from policies.ledger import PICO, Split
+
 _FAST_S = (0.0002, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 _SLOW_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
@@ -62,6 +64,10 @@ class Metrics:
         self._upstream = self._counter("upstream_calls", "Calls to providers", "provider", "result")
         self._upstream_s = self._histogram("upstream_seconds", "Time a provider took", _SLOW_S, "provider")
         self._flights = self._counter("flights", "Model calls led, and requests that joined one", "role")
+        self._call_tokens = self._counter("call_tokens", "Tokens of model calls", "provider", "model", "kind")
+        self._spent = self._counter("spent_usd", "Money for model calls, by list price", "provider", "model")
+        self._saved_usd = self._counter("saved_usd", "Money that stored answers saved at least", "layer")
+        self._feed = self._counter("feed_lines", "Requests shown in the feed, skipped or lost", "result")
         self._flying = self._gauge("flights_in_progress", "Model calls in progress")
         self._auth = self._counter("auth", "Credentials judged", "result")
         self._auth_s = self._histogram("auth_seconds", "Time to judge a credential", _FAST_S, "result")
@@ -184,6 +190,25 @@ class Metrics:
         """A provider answered or failed."""
         self._add(self._upstream, provider, result)
         self._observe(self._upstream_s, latency_s, provider)
+
+    def called(self, provider: str, model: str, parts: Split) -> None:
+        """A model's server told what a call used."""
+        for kind, tokens in zip(parts._fields, parts, strict=True):
+            if tokens:
+                self._add(self._call_tokens, provider, model, kind, amount=tokens)
+
+    def spent(self, provider: str, model: str, pico_usd: int) -> None:
+        """What such a call cost."""
+        self._add(self._spent, provider, model, amount=pico_usd / PICO)
+
+    def saved(self, layer: str, pico_usd: int) -> None:
+        """A layer answered instead of a model."""
+        self._add(self._saved_usd, layer, amount=pico_usd / PICO)
+
+    def feed(self, result: str, lines: int) -> None:
+        """Lines of the feed were written, skipped since too many came, or lost since Redis is away."""
+        if lines:
+            self._add(self._feed, result, amount=lines)
 
     def flight(self, role: str) -> None:
         """A request leads a model call, or joined one."""
