@@ -88,6 +88,16 @@ class Home:
         return self.root / "secret"
 
     @property
+    def master_key(self) -> Path:
+        """The master keys of the encryption, the one in use first, mode 0600."""
+        return self.root / "master_key"
+
+    @property
+    def semantic_keys(self) -> Path:
+        """The same for the semantic service, mode 0600."""
+        return self.run / "semantic.keys"
+
+    @property
     def admin_key(self) -> Path:
         """The administrator's key made at the first start, mode 0600."""
         return self.root / "admin_key"

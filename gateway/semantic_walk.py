@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gateway.asked import Audit
 from gateway.errors import SemanticUnavailable, StoreUnavailable
 from gateway.guards import Guards, subject_of
-from gateway.layers.entry import Sealer
+from gateway.layers.entry import EntryError, Sealer
 from gateway.layers.exact import ExactLayer
 from gateway.layers.opened import Opened
 from gateway.layers.semantic import Proven, SemanticLayer
@@ -213,8 +213,12 @@ class SemanticWalk:
             whose=tuple(dict.fromkeys((*source.made().whose, *made_for(controls, walk.asked.request.body)))),
             source=found.key,
         )
-        sealed = self._parts.sealer.seal(entry)
         cache = self._parts.cache
+        try:
+            sealed = self._parts.sealer.seal(entry)
+        except EntryError as error:
+            self._metrics.write("exact", "lost", error.reason)
+            return
         if len(sealed) > cache.max_entry_bytes or ttl_s <= age_s:
             return
         try:

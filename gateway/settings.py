@@ -18,15 +18,14 @@ from pydantic import (
 )
 
 from gateway.errors import SettingsError
+from gateway.settings_cache import CacheSettings, Frozen, Mode, TtlClass
+from gateway.settings_encryption import EncryptionSettings
 from gateway.settings_ledger import LedgerSettings, PriceSettings
 from gateway.settings_tables import (
-    CacheSettings,
     EngineSettings,
-    Frozen,
     GuardSettings,
     LimitSettings,
     MarkForm,
-    Mode,
     ModelSettings,
     ProviderSettings,
     RedisSettings,
@@ -37,6 +36,7 @@ from gateway.settings_text import is_secret, kind_at, parse_text, put, revealed,
 
 __all__ = [
     "CacheSettings",
+    "EncryptionSettings",
     "EngineSettings",
     "GuardSettings",
     "LedgerSettings",
@@ -50,6 +50,7 @@ __all__ = [
     "SemanticSettings",
     "Settings",
     "TraceSettings",
+    "TtlClass",
     "child_environment",
     "dump_resolved",
     "load_resolved",
@@ -111,6 +112,7 @@ class Settings(Frozen):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     cache: CacheSettings = CacheSettings()
     guards: GuardSettings = GuardSettings()
+    encryption: EncryptionSettings = EncryptionSettings()
     redis: RedisSettings = RedisSettings()
     limits: LimitSettings = LimitSettings()
     semantic: SemanticSettings = SemanticSettings()
@@ -170,6 +172,13 @@ class Settings(Frozen):
             for name in model.fallback:
                 if name not in names:
                     raise ValueError(f"model {model.name!r}: fallback {name!r} is not a model")
+        return self
+
+    @model_validator(mode="after")
+    def _classes_exist(self) -> "Settings":
+        for model in self.models:
+            if model.ttl_class is not None and model.ttl_class not in self.cache.ttl_classes:
+                raise ValueError(f"model {model.name!r}: there is no cache.ttl_classes.{model.ttl_class[:40]}")
         return self
 
 

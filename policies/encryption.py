@@ -77,12 +77,12 @@ def master_key(secret: str) -> MasterKey:
 
 
 def master_keys(text: str) -> MasterKeys:
-    """The keys of a text with one secret per line: first the one in use, then older ones.
+    """The keys of a text with one secret per line or word: first the one in use, then older ones.
 
     Raises:
         ValueError: there is none, or one is too short.
     """
-    secrets = [line.strip() for line in text.splitlines() if line.strip()]
+    secrets = text.split()
     if not secrets or any(len(secret) < MIN_MASTER_CHARS for secret in secrets):
         raise ValueError(f"a master key has at least {MIN_MASTER_CHARS} characters, one key per line")
     current, *older = (master_key(secret) for secret in secrets)

@@ -11,7 +11,7 @@ from pathlib import Path
 from semantic.app import App
 from semantic.errors import SemanticError
 from semantic.metrics import Metrics
-from semantic.options import Options, read_token
+from semantic.options import Options, read_master_keys, read_token
 from semantic.server import listening, serve
 from semantic.wiring import Service, load_models
 
@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--port", type=int, default=_DEFAULTS.port, help="listen here when no --socket is given")
     add("--database-url", help="the gateway's database; without one there is no index")
     add("--database-url-file", type=Path, help="the same, in a file: it may hold a password")
+    add("--master-key-file", type=Path, help="the gateway's encryption.master_key, where it encrypts")
     add("--home", type=Path, help="folder for snapshots of the index")
     add("--model", help="embedder: a folder or a hub name (default: the packaged all-MiniLM-L6-v2)")
     add("--embedder", default=_DEFAULTS.embedder, help="kind of embedder: auto, onnx or sentence")
@@ -72,6 +73,7 @@ def _options(given: argparse.Namespace) -> Options:
         host=given.host,
         port=given.port,
         database_url=read_token(given.database_url_file) if given.database_url_file else given.database_url,
+        master_keys=read_master_keys(given.master_key_file) if given.master_key_file else None,
         home=given.home,
         model=given.model,
         embedder=given.embedder,

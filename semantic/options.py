@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from policies.encryption import MasterKeys, master_keys
 from semantic.errors import ConfigError
 
 
@@ -13,6 +14,7 @@ class Options:
     Attributes:
         socket: Unix socket to listen on; else `host` and `port`.
         database_url: where the gateway's rows are; None to embed and verify only.
+        master_keys: what opens encrypted rows and seals snapshots; None where nothing is encrypted.
         home: folder of snapshots; None for none.
         model: folder or hub name of the embedder; None for the packaged one.
         embedder: kind of embedder, see `semantic.embedders.table`.
@@ -29,6 +31,7 @@ class Options:
     host: str = "127.0.0.1"
     port: int = 8082
     database_url: str | None = None
+    master_keys: MasterKeys | None = None
     home: Path | None = None
     model: str | None = None
     embedder: str = "auto"
@@ -66,3 +69,15 @@ def read_token(file: Path) -> str:
     if not token:
         raise ConfigError(f"{file} is empty")
     return token
+
+
+def read_master_keys(file: Path) -> MasterKeys:
+    """The master keys in a file, the one in use first.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds none.
+    """
+    try:
+        return master_keys(read_token(file))
+    except ValueError as error:
+        raise ConfigError(f"{file}: {error}") from None

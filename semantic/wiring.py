@@ -161,6 +161,7 @@ class Service:
             self._models.embedder.fingerprint,
             self._models.embedder.dimensions,
             hashlib.sha256(identity_of(str(self._options.database_url)).encode()).hexdigest(),
+            self._options.master_keys,
         )
         home = self._options.home
         if home is not None:
@@ -191,7 +192,7 @@ class Service:
     async def _opened(self) -> RowStore:
         while True:
             try:
-                return RowStore.open(str(self._options.database_url))
+                return RowStore.open(str(self._options.database_url), masters=self._options.master_keys)
             except StoreError as error:
                 _LOG.warning("%s; next try in %.0f s", error, _RETRY_S)
                 await asyncio.sleep(_RETRY_S)

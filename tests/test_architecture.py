@@ -13,11 +13,12 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("policies", "gateway", "engine", "semantic", "training", "bench", "migrations")
 LONGEST_FILE_LINES = 350
 
-COMMON = {"behind", "errors", "settings", "settings_tables", "settings_text", "home"}
+COMMON = {"behind", "errors", "settings", "settings_cache", "settings_tables", "settings_text", "home"}
 """Names and values that every room of the gateway may use."""
 
 WALK = {
-    *("asked", "routes", "flights", "forward", "walk", "early", "exact_walk", "semantic_walk", "pipeline"),
+    *("asked", "routes", "job", "flight", "flights", "coalescing", "forward", "walk", "early", "exact_walk"),
+    *("semantic_walk", "pipeline"),
     "explain",
 }
 """The modules that make up the walk of a request; DESIGN calls them the pipeline."""
@@ -28,9 +29,13 @@ ROOMS: dict[str, set[str]] = {
     "behind": set(),
     "errors": set(),
     "settings_text": {"errors"},
-    "settings_tables": set(),
-    "settings_ledger": {"settings_tables"},
-    "settings": {"errors", "settings_ledger", "settings_tables", "settings_text"},
+    "settings_cache": set(),
+    "settings_tables": {"settings_cache"},
+    "settings_ledger": {"settings_cache"},
+    "settings_encryption": {"settings_cache"},
+    "settings": {
+        *("errors", "settings_cache", "settings_ledger", "settings_encryption", "settings_tables", "settings_text")
+    },
     "home": {"settings"},
     "telemetry": COMMON,
     "guards": COMMON | {"telemetry"},
@@ -47,6 +52,7 @@ ROOMS: dict[str, set[str]] = {
     "invalidation": COMMON | {"db", "layers", "redis_link", "telemetry"},
     **dict.fromkeys(WALK, COMMON | WALK | BELOW_WALK),
     "explain": COMMON | WALK | BELOW_WALK | {"semantic_link"},
+    "coalescing": COMMON | WALK | BELOW_WALK | {"redis_link"},
     "http": COMMON | WALK | {"feedback", "protocols", "telemetry"},
     "http.admin": COMMON | WALK | BELOW_WALK | {"budget", "feedback", "http", "redis_link", "semantic_link"},
     "wiring": COMMON | WALK | BELOW_WALK | {"audits", "budget", "feedback", "http", "redis_link", "semantic_link"},
@@ -111,6 +117,7 @@ OF_THE_SERVICE: dict[str, tuple[str, ...]] = {
 PURE_LIBRARIES: dict[str, set[str]] = {
     "policies.vetoes": {"re2"},
     "policies.guardrails": {"re2", "stdnum", "phonenumbers"},
+    "policies.encryption": {"cryptography"},
     "policies": {"msgspec", "orjson"},
 }
 """Libraries without I/O that policies may use; the C encoder is what makes a key cheap."""

@@ -3,6 +3,7 @@
 from gateway.db.audit import AuditRepository
 from gateway.db.bootstrap import DEFAULT_TENANT, bootstrap
 from gateway.db.credentials import key_digest
+from gateway.db.data_keys import DataKeyRepository
 from gateway.db.database import Database
 from gateway.db.errors import RecordError
 from gateway.db.keys import KeyRepository
@@ -13,6 +14,7 @@ from gateway.db.records import (
     PURGE_MODES,
     TOKEN_ROLES,
     AuditRow,
+    DataKeyRecord,
     KeyRecord,
     NewRow,
     PurgeKind,
@@ -36,6 +38,8 @@ __all__ = [
     "AuditRepository",
     "AuditRow",
     "Batch",
+    "DataKeyRecord",
+    "DataKeyRepository",
     "Database",
     "KeyRecord",
     "KeyRepository",

@@ -1,7 +1,5 @@
 """Rows whose question was asked before, to the letter; for explanations."""
 
-import hashlib
-
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,13 +15,12 @@ class AskedBefore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def rows(self, tenant_id: str, question: str, limit: int) -> list[int]:
-        """Numbers of the tenant's rows with this last turn, the newest first.
+    async def rows(self, tenant_id: str, asked: bytes, limit: int) -> list[int]:
+        """Numbers of the tenant's rows with this last turn, given by its digest, the newest first.
 
         Raises:
             DatabaseUnavailable: see `Database.read`.
         """
-        asked = hashlib.sha256(question.encode()).digest()
         query = select(_ROWS.row).where(_ROWS.tenant_id == tenant_id, _ROWS.asked == asked)
         query = query.order_by(_ROWS.created_at.desc()).limit(limit)
 

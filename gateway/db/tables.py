@@ -96,6 +96,20 @@ COUNTERS = Table(
     CheckConstraint("value >= 0", name="value"),
 )
 
+DATA_KEYS = Table(
+    "data_keys",
+    METADATA,
+    Column("id", String(32), nullable=False),
+    Column("tenant_id", String(32), ForeignKey("tenants.id"), nullable=False, index=True),
+    Column("wrapped", LargeBinary),
+    Column("master_id", String(16), nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("retired_at", Double),
+    Column("destroyed_at", Double),
+    PrimaryKeyConstraint("id"),
+    CheckConstraint("(wrapped IS NULL) = (destroyed_at IS NOT NULL)", name="destroyed"),
+)
+
 SEMANTIC_ROWS = Table(
     "semantic_rows",
     METADATA,

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from gateway.db import SemanticRow, SemanticRows
 from gateway.errors import SemanticUnavailable
 from gateway.explain.entries import Court
@@ -20,7 +18,7 @@ from gateway.settings import CacheSettings, SemanticSettings
 from policies.budget import Decision, Refuse, Serve
 from policies.keys import CacheKey
 from policies.nomination import Ask, Candidate, Nominated
-from policies.questions import NoQuestion, Place, Question, place
+from policies.questions import NoQuestion, Place, place
 from policies.semantic import SAME_QUESTION, eligible, reason_of, refusal_of
 from policies.vetoes import VETOES
 
@@ -132,7 +130,7 @@ class Meaning:
         models: str,
     ) -> CandidateFinding:
         candidate, row = nominee
-        question = None if row is None else _question(row)
+        question = None if row is None else self._sources.layer.question_of(row)
         own = isinstance(proven, Proven) and proven.key == seeking.key.digest
         decision, budget = self._budget(seeking, candidate, models, own=own)
         entry = self._entry(seeking, proven)
@@ -172,13 +170,6 @@ class Meaning:
             return None
         opened = proven.opened
         return seeking.court.judge(opened.entry, len(opened.stored), by_meaning=True)
-
-
-def _question(row: SemanticRow) -> Question | None:
-    try:
-        return msgspec.msgpack.decode(row.question, type=Question)
-    except msgspec.MsgspecError:
-        return None
 
 
 def _refused(

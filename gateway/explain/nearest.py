@@ -3,16 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import msgspec
-
 from gateway.db import SemanticRow, SemanticRows
 from gateway.db.asked_before import AskedBefore
 from gateway.errors import SemanticUnavailable
 from gateway.explain.findings import NearestFinding
 from gateway.layers.entry import EntryError, Sealer
+from gateway.layers.semantic import decoded
 from gateway.semantic_link import SemanticLink
 from policies.nomination import Near
-from policies.questions import Question
 from policies.request_parts import differing_parts
 
 _LEAST_SIMILARITY = 0.5
@@ -48,7 +46,7 @@ class Nearest:
         """
         if not question.strip():
             return ()
-        likeness: dict[int, float | None] = dict.fromkeys(await self.asked_before.rows(tenant_id, question, _MOST))
+        likeness: dict[int, float | None] = await self._by_letter(tenant_id, question)
         near = await self._near(tenant_id, question) if by_meaning else ()
         likeness = {**dict(near), **likeness}
         found = await self.rows.find(list(likeness))
@@ -56,6 +54,10 @@ class Nearest:
             self._finding(row, likeness[row.row], parts) for row in found.values() if row.tenant_id == tenant_id
         ]
         return tuple(sorted(told, key=_rank)[:_MOST])
+
+    async def _by_letter(self, tenant_id: str, question: str) -> dict[int, float | None]:
+        rows = await self.asked_before.rows(tenant_id, self.sealer.asked(tenant_id, question), _MOST)
+        return dict.fromkeys(rows)
 
     async def _near(self, tenant_id: str, question: str) -> tuple[tuple[int, float], ...]:
         if self.link is None:
@@ -69,13 +71,13 @@ class Nearest:
     def _finding(self, row: SemanticRow, similarity: float | None, parts: Mapping[str, bytes]) -> NearestFinding:
         try:
             known = self.sealer.open(row.sealed, row.tenant_id, row.key).parts
-            text = msgspec.msgpack.decode(row.question, type=Question).text
-        except (EntryError, msgspec.MsgspecError):
-            known, text = {}, ""
+        except EntryError:
+            known = {}
+        question = decoded(self.sealer, row)
         return NearestFinding(
             row=row.row,
             key=row.key.hex(),
-            question=text,
+            question="" if question is None or not known else question.text,
             similarity=None if similarity is None else round(similarity, 4),
             state=row.state,
             differs=differing_parts(known, parts) if known else None,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gateway.db.records import PurgeRow, TenantState
-from policies.purges import Purge, PurgeIndex
+from policies.purges import Made, Purge, PurgeIndex
 from policies.types import Principal
 
 _MAX_TENANTS = 10_000
@@ -45,6 +45,22 @@ class PurgeSource(Protocol):
 
     async def heads(self) -> dict[str, tuple[int, int]]:
         """Each tenant's (auth_seq, purge_seq)."""
+        ...
+
+
+class KeySource(Protocol):
+    """Keeps the tenants' data keys; see gateway.invalidation.data_keys."""
+
+    def lacks(self, tenant_id: str) -> bool:
+        """Whether the tenant has no key to seal with."""
+        ...
+
+    async def refresh(self, tenant_id: str, *, make: bool) -> None:
+        """Reads the tenant's keys, and makes the first; may raise DatabaseUnavailable."""
+        ...
+
+    async def retry(self) -> None:
+        """Tries again where a first key could not be made; may raise DatabaseUnavailable."""
         ...
 
 
@@ -98,6 +114,9 @@ class Replicas:
 
     A key maps to a tenant for ever, so that map may be remembered; whether the key is still good is judged anew
     for each request, after `settle`.
+
+    Args:
+        data_keys: None where nothing is encrypted.
     """
 
     def __init__(
@@ -106,8 +125,10 @@ class Replicas:
         purges: PurgeSource,
         raise_sequences: RaiseSequences,
         now_s: Callable[[], float] = time.time,
+        data_keys: KeySource | None = None,
     ) -> None:
         self._now_s = now_s
+        self._data_keys = data_keys
         self._tenants = tenants
         self._purges = purges
         self._raise = raise_sequences
@@ -184,7 +205,24 @@ class Replicas:
         if state.purge_seq > replica.purges.seq:
             rows = await self._purges.since(replica.tenant_id, replica.purges.seq)
             replica.take_purges(rows, max([state.purge_seq, *(row.seq for row in rows)]))
+        await self._refresh_keys(replica, state)
         replica.take_state(state)
+
+    async def _refresh_keys(self, replica: TenantReplica, state: TenantState) -> None:
+        """Done before the sequence is taken over, so that no request is judged by it without its keys."""
+        keys = self._data_keys
+        if keys is None:
+            return
+        lacks = not state.disabled and keys.lacks(state.tenant_id)
+        if state.auth_seq > replica.auth_seq or lacks:
+            await keys.refresh(state.tenant_id, make=lacks)
+
+    def purged(self, tenant_id: str, made: Made, as_of: int) -> bool:
+        """Whether a hard purge has taken what was made, as far as this worker knows; asked before it is stored."""
+        replica = self._replicas.get(tenant_id)
+        if replica is None or replica.purges.nothing_since(as_of):
+            return False
+        return replica.purges.verdict(made, as_of) == "hard"
 
     async def poll(self) -> int:
         """Compares every known tenant with the database, and raises whichever of database and Redis is behind.
@@ -207,4 +245,6 @@ class Replicas:
             await self.refresh(replica)
             await self._mend(replica)
             self._raise(tenant_id, replica.auth_seq, replica.purges.seq)
+        if self._data_keys is not None:
+            await self._data_keys.retry()
         return changed

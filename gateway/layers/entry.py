@@ -2,6 +2,9 @@
 
 Layout: magic (3) | flags (1) | HMAC-SHA256 (32) | MessagePack, zstd when that is smaller. The MAC covers flags,
 key digest and payload, under a key derived per tenant from the master secret.
+
+Encrypted: magic (3) | flags (1) | data key's tag (8) | size once unpacked (4) | what policies.encryption makes of
+the payload, for this head, tenant and key digest.
 """
 
 import hashlib
@@ -11,16 +14,28 @@ from typing import Any
 import msgspec
 import zstandard
 
+from gateway.layers.keyring import Keyring, fresh_bytes
+from policies.encryption import (
+    SEALED_FIELD,
+    DataKey,
+    UnsealError,
+    context,
+    open_field,
+    open_sealed,
+    seal,
+    seal_field,
+)
 from policies.purge_scopes import Made, person
 from policies.types import ChatResponse, Choice
 
 MAGIC = b"LM1"
 _MAX_KEYS = 10_000
-_PLAIN, _ZSTD = b"\x00", b"\x01"
+_PLAIN, _ZSTD, _ENCRYPTED, _ENCRYPTED_ZSTD = b"\x00", b"\x01", b"\x02", b"\x03"
+_PACKED = (_ZSTD, _ENCRYPTED_ZSTD)
 _COMPRESS_FROM_BYTES = 1024
 _MAX_PLAIN_BYTES = 64 << 20
 _HEAD = len(MAGIC) + 1 + 32
-
+_TAG, _SEALED_HEAD = len(MAGIC) + 1, len(MAGIC) + 1 + 8 + 4
 
 StoredChoice = tuple[int, dict[str, Any], str | None, dict[str, Any] | None, tuple[int, ...], dict[str, Any]]
 """index, message, finish_reason, logprobs, pieces, extra."""
@@ -119,44 +134,129 @@ def choices_of(response: ChatResponse) -> tuple[StoredChoice, ...]:
 
 
 class Sealer:
-    """Seals and opens entries; keys are derived from the master secret per tenant and kept."""
+    """Seals and opens entries: encrypted where there is a keyring, else authenticated only.
 
-    def __init__(self, secret: bytes) -> None:
+    Keys of the authentication are derived from the master secret per tenant and kept.
+
+    Args:
+        secret: the master secret.
+        keyring: data keys by tenant; None where nothing is encrypted.
+        read_plain: whether what was sealed before encryption was switched on still opens.
+    """
+
+    def __init__(self, secret: bytes, keyring: Keyring | None = None, *, read_plain: bool = True) -> None:
         self._secret = secret
-        self._keys: dict[str, bytes] = {}
+        self._keyring = keyring
+        self._read_plain = read_plain or keyring is None
+        self._keys: dict[tuple[str, str], bytes] = {}
         self._encoder = msgspec.msgpack.Encoder()
         self._decoder = msgspec.msgpack.Decoder(Entry)
         self._compressor = zstandard.ZstdCompressor(level=3)
         self._decompressor = zstandard.ZstdDecompressor()
 
+    @property
+    def generation(self) -> int:
+        """Another number once a key is gone: what was opened before may not be remembered then."""
+        return 0 if self._keyring is None else self._keyring.generation
+
     def seal(self, entry: Entry) -> bytes:
-        """The bytes to store."""
+        """The bytes to store.
+
+        Raises:
+            EntryError: no_key: the tenant has no data key now, so nothing of it may be stored.
+        """
         payload = self._encoder.encode(entry)
-        flags = _PLAIN
-        if len(payload) >= _COMPRESS_FROM_BYTES:
+        size, zstd = len(payload), False
+        if size >= _COMPRESS_FROM_BYTES:
             packed = self._compressor.compress(payload)
-            if len(packed) < len(payload):
-                payload, flags = packed, _ZSTD
-        return MAGIC + flags + self._mac(entry.tenant_id, entry.key, flags, payload) + payload
+            if len(packed) < size:
+                payload, zstd = packed, True
+        if self._keyring is None:
+            flags = _ZSTD if zstd else _PLAIN
+            return MAGIC + flags + self._mac(entry.tenant_id, entry.key, flags, payload) + payload
+        data_key = self._current(self._keyring, entry.tenant_id)
+        flags = _ENCRYPTED_ZSTD if zstd else _ENCRYPTED
+        head = MAGIC + flags + data_key.tag + size.to_bytes(4, "big")
+        return head + seal(data_key.key, context(head, entry.tenant_id, entry.key), payload, fresh_bytes())
 
     def open(self, stored: bytes, tenant_id: str, key: bytes) -> Entry:
         """The entry in `stored`, proven to be of this tenant and key.
 
         Raises:
-            EntryError: foreign format, bad MAC, swapped key or tenant, or not decodable.
+            EntryError: foreign format, bad MAC or tag, unknown data key, swapped key or tenant, or not decodable.
         """
         if len(stored) < _HEAD or stored[:3] != MAGIC:
             raise EntryError("format")
-        flags, mac, payload = stored[3:4], stored[4:_HEAD], stored[_HEAD:]
-        if not hmac.compare_digest(mac, self._mac(tenant_id, key, flags, payload)):
-            raise EntryError("mac")
+        flags = stored[3:4]
+        if flags in (_ENCRYPTED, _ENCRYPTED_ZSTD):
+            payload = self._decrypted(stored, tenant_id, key)
+        else:
+            payload = self._authentic(stored, tenant_id, key)
         try:
-            entry = self._decoder.decode(self._unpacked(payload) if flags == _ZSTD else payload)
+            entry = self._decoder.decode(self._unpacked(payload) if flags in _PACKED else payload)
         except (msgspec.MsgspecError, zstandard.ZstdError, RecursionError):
             raise EntryError("decode") from None
         if entry.key != key or entry.tenant_id != tenant_id:
             raise EntryError("swapped")
         return entry
+
+    def seal_field(self, tenant_id: str, place: bytes, plain: bytes) -> bytes:
+        """A column of a row, encrypted for its place where there is a keyring, else as it is.
+
+        Raises:
+            EntryError: no_key, as `seal`.
+        """
+        if self._keyring is None:
+            return plain
+        return seal_field(self._current(self._keyring, tenant_id), place, plain, fresh_bytes())
+
+    def open_field(self, tenant_id: str, place: bytes, stored: bytes) -> bytes:
+        """What `seal_field` sealed; a column that is not sealed, as it is.
+
+        Raises:
+            EntryError: no_key, or decrypt.
+        """
+        if not stored.startswith(SEALED_FIELD):
+            return stored
+        keys = {} if self._keyring is None else self._keyring.of(tenant_id).by_tag
+        data_key = keys.get(stored[len(SEALED_FIELD) : len(SEALED_FIELD) + 8])
+        if data_key is None:
+            raise EntryError("no_key")
+        try:
+            return open_field(data_key, place, stored)
+        except UnsealError:
+            raise EntryError("decrypt") from None
+
+    def asked(self, tenant_id: str, text: str) -> bytes:
+        """A digest of what was asked; nobody without the master secret can try texts against an encrypted one."""
+        if self._keyring is None:
+            return hashlib.sha256(text.encode()).digest()
+        return hmac.digest(self._kept("asked", tenant_id), text.encode(), hashlib.sha256)
+
+    def _current(self, keyring: Keyring, tenant_id: str) -> DataKey:
+        data_key = keyring.of(tenant_id).current
+        if data_key is None:
+            raise EntryError("no_key")
+        return data_key
+
+    def _decrypted(self, stored: bytes, tenant_id: str, key: bytes) -> bytes:
+        keys = {} if self._keyring is None else self._keyring.of(tenant_id).by_tag
+        data_key = keys.get(stored[_TAG : _TAG + 8])
+        if data_key is None:
+            raise EntryError("no_key")
+        try:
+            place = context(stored[:_SEALED_HEAD], tenant_id, key)
+            return open_sealed(data_key.key, place, stored[_SEALED_HEAD:])
+        except UnsealError:
+            raise EntryError("decrypt") from None
+
+    def _authentic(self, stored: bytes, tenant_id: str, key: bytes) -> bytes:
+        flags, mac, payload = stored[3:4], stored[4:_HEAD], stored[_HEAD:]
+        if not hmac.compare_digest(mac, self._mac(tenant_id, key, flags, payload)):
+            raise EntryError("mac")
+        if not self._read_plain:
+            raise EntryError("plain")
+        return payload
 
     def _unpacked(self, payload: bytes) -> bytes:
         if (
@@ -166,17 +266,22 @@ class Sealer:
         return self._decompressor.decompress(payload, max_output_size=_MAX_PLAIN_BYTES)
 
     def _mac(self, tenant_id: str, key: bytes, flags: bytes, payload: bytes) -> bytes:
-        tenant_key = self._keys.get(tenant_id)
-        if tenant_key is None:
+        return hmac.digest(self._kept("entry", tenant_id), flags + key + payload, hashlib.sha256)
+
+    def _kept(self, purpose: str, tenant_id: str) -> bytes:
+        name = (purpose, tenant_id)
+        found = self._keys.get(name)
+        if found is None:
             if len(self._keys) >= _MAX_KEYS:
                 self._keys.clear()
-            tenant_key = derive(self._secret, "entry", tenant_id)
-            self._keys[tenant_id] = tenant_key
-        return hmac.digest(tenant_key, flags + key + payload, hashlib.sha256)
+            found = self._keys[name] = derive(self._secret, purpose, tenant_id)
+        return found
 
 
 def plain_bytes(stored: bytes) -> int:
     """Size of an authentic entry once it is unpacked; 812 bytes may hold 2.5 MB of repeated text."""
+    if stored[3:4] in (_ENCRYPTED, _ENCRYPTED_ZSTD):
+        return int.from_bytes(stored[_TAG + 8 : _SEALED_HEAD], "big")
     payload = stored[_HEAD:]
     return zstandard.frame_content_size(payload) if stored[3:4] == _ZSTD else len(payload)
 

@@ -25,11 +25,15 @@ class Opened:
 
 
 class OpenedEntries:
-    """Remembers up to 1,024 entries of at most 32 KiB once unpacked, the oldest forgotten first."""
+    """Remembers up to 1,024 entries of at most 32 KiB once unpacked, the oldest forgotten first.
+
+    When a data key is destroyed, everything is forgotten.
+    """
 
     def __init__(self, sealer: Sealer) -> None:
         self._sealer = sealer
         self._known: dict[bytes, Opened] = {}
+        self._generation = sealer.generation
 
     def open(self, stored: bytes, tenant_id: str, key: bytes) -> Opened:
         """The entry in `stored`, proven to be of this tenant and key.
@@ -37,6 +41,9 @@ class OpenedEntries:
         Raises:
             EntryError: see Sealer.open.
         """
+        if self._generation != self._sealer.generation:
+            self._known.clear()
+            self._generation = self._sealer.generation
         known = self._known.get(key)
         if known is not None and known.stored == stored:
             return known

@@ -1,10 +1,11 @@
 """What layers are built from; each takes what it needs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.db import SemanticRows
-from gateway.layers.entry import Sealer
+from gateway.layers.entry import Entry, Sealer
 from gateway.redis_link import RedisLink
 from gateway.settings import Settings
 from gateway.telemetry.metrics import Metrics
@@ -19,6 +20,7 @@ class Parts:
 
     Attributes:
         semantic: None where no route compares meaning, or no service is named.
+        dead: whether a hard purge names an entry that is about to be stored.
     """
 
     settings: Settings
@@ -27,3 +29,4 @@ class Parts:
     rows: SemanticRows
     sealer: Sealer
     metrics: Metrics
+    dead: Callable[[Entry], bool] = lambda _: False

@@ -1,7 +1,6 @@
 """Writes semantic rows behind the answers: bounded, several in one transaction, never on the path of a request."""
 
 import asyncio
-import hashlib
 from collections.abc import Callable
 from typing import Protocol
 
@@ -10,9 +9,10 @@ from msgspec.structs import replace
 from gateway.behind import Behind
 from gateway.db import NewRow, SemanticRows
 from gateway.errors import DatabaseUnavailable
-from gateway.layers.entry import Entry, Sealer
+from gateway.layers.entry import Entry, EntryError, Sealer
 from gateway.layers.semantic import about, encoded
 from gateway.telemetry.metrics import Metrics
+from policies.encryption import question_place
 from policies.questions import Place
 
 _BATCH = 32
@@ -35,15 +35,23 @@ class RowWriter:
         sealer: of entries.
         layer: told what was written, so that its look-ups see it.
         max_waiting: most rows in the queue.
+        dead: whether a hard purge names an entry, as far as this worker knows.
     """
 
-    def __init__(
-        self, rows: SemanticRows, sealer: Sealer, layer: Recorded, metrics: Metrics, max_waiting: int
+    def __init__(  # noqa: PLR0917  (the parts of one queue)
+        self,
+        rows: SemanticRows,
+        sealer: Sealer,
+        layer: Recorded,
+        metrics: Metrics,
+        max_waiting: int,
+        dead: Callable[[Entry], bool] = lambda _: False,
     ) -> None:
         self._rows = rows
         self._sealer = sealer
         self._layer = layer
         self._metrics = metrics
+        self._dead = dead
         self._behind: Behind[tuple[Entry, Place, str]] = Behind(
             self._put, "semantic-rows", most_waiting=max_waiting, together=_BATCH, closing_s=_CLOSING_S
         )
@@ -68,13 +76,14 @@ class RowWriter:
         await self._behind.close()
 
     def _row(self, entry: Entry, place: Place, route: str) -> NewRow:
-        question = encoded(place.question)
+        where = question_place(entry.tenant_id, place.family, place.partition)
+        question = self._sealer.seal_field(entry.tenant_id, where, encoded(place.question))
         sealed = self._sealer.seal(replace(entry, about=about(place.family, place.partition, question)))
         return NewRow(
             tenant_id=entry.tenant_id,
             family=place.family,
             partition=place.partition,
-            asked=hashlib.sha256(place.question.text.encode()).digest(),
+            asked=self._sealer.asked(entry.tenant_id, place.question.text),
             question=question,
             key=entry.key,
             route=route,
@@ -84,17 +93,32 @@ class RowWriter:
             expires_at=entry.created_s + entry.ttl_s,
         )
 
+    def _rows_of(self, batch: list[tuple[Entry, Place, str]]) -> list[NewRow]:
+        """What may still be stored: no tenant without its key, and nothing that was purged while it waited."""
+        rows = []
+        for entry, place, route in batch:
+            try:
+                if self._dead(entry):
+                    self._metrics.write("semantic", "refused", "purged")
+                else:
+                    rows.append(self._row(entry, place, route))
+            except EntryError as error:
+                self._metrics.write("semantic", "lost", error.reason)
+        return rows
+
     async def _put(self, batch: list[tuple[Entry, Place, str]]) -> None:
-        result, reason = "stored", "ok"
+        result, reason, count = "stored", "ok", len(batch)
         try:
-            last = await self._rows.put([self._row(*waiting) for waiting in batch])
-            self._layer.written = max(self._layer.written, last)
+            rows = self._rows_of(batch)
+            count = len(rows)
+            if rows:
+                self._layer.written = max(self._layer.written, await self._rows.put(rows))
         except DatabaseUnavailable:
             result, reason = "lost", "db_unavailable"
         except Exception as error:  # noqa: BLE001  (recorded; without this task no row would ever be written again)
             self._metrics.fault("semantic_rows", type(error).__name__)
             result, reason = "lost", "fault"
-        for _ in batch:
+        for _ in range(count):
             self._metrics.write("semantic", result, reason)
 
 

@@ -18,6 +18,7 @@ from gateway.layers.parts import Parts
 from gateway.semantic_link import SemanticLink
 from gateway.settings import SemanticSettings
 from policies.breaker import Breaker
+from policies.encryption import question_place
 from policies.nomination import Ask, Candidate, Nominated
 from policies.questions import Place, Question
 
@@ -72,6 +73,7 @@ class SemanticLayer:
     ) -> None:
         self._link = link
         self._rows = rows
+        self._sealer = sealer
         self._opened = OpenedEntries(sealer)
         self._deadline_s = settings.deadline_ms / 1000
         self._limit = settings.limit
@@ -153,6 +155,10 @@ class SemanticLayer:
             return Unfit("semantic_corrupt")
         return Proven(candidate, row.key, opened)
 
+    def question_of(self, row: SemanticRow) -> Question | None:
+        """What was asked in a row; None when it cannot be read."""
+        return decoded(self._sealer, row)
+
     def _belongs(self, place: Place, candidate: Candidate, row: SemanticRow) -> bool:
         """Whether the row's place is one that the service may look in; it is not taken at its word."""
         if candidate.how == "conversation":
@@ -161,10 +167,22 @@ class SemanticLayer:
 
 
 def encoded(question: Question) -> bytes:
-    """A question as rows hold it."""
+    """A question as rows hold it, before encryption."""
     return msgspec.msgpack.encode(question)
 
 
+def decoded(sealer: Sealer, row: SemanticRow) -> Question | None:
+    """The question that a row holds; None when it cannot be read."""
+    place = question_place(row.tenant_id, row.family, row.partition)
+    try:
+        return msgspec.msgpack.decode(sealer.open_field(row.tenant_id, place, row.question), type=Question)
+    except (EntryError, msgspec.MsgspecError):
+        return None
+
+
 def about(family: bytes, partition: bytes, question: bytes) -> bytes:
-    """What a row's sealed entry says that it answers, so that no entry can be moved to another question."""
+    """What a row's sealed entry says that it answers, so that no entry can be moved to another question.
+
+    The question goes in as the row holds it, encrypted or not.
+    """
     return hashlib.sha256(family + partition + question).digest()

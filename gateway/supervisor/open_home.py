@@ -51,6 +51,20 @@ def master_secret(home: Home) -> str:
     return secret
 
 
+def master_keys(home: Home) -> str:
+    """The master keys of the encryption kept in the home, one per line; the first is made at the first start.
+
+    Raises:
+        StartError: the file is there and holds none, so what was encrypted can no longer be read.
+    """
+    keys = _kept(home.master_key, f"{secrets.token_urlsafe(48)}\n")
+    if not keys:
+        raise StartError(
+            f"{home.master_key} is empty; put the key back, or remove the file (cached answers are lost)"
+        )
+    return keys
+
+
 def admin_key(home: Home) -> str:
     """The administrator's key kept in the home, made at the first start.
 

@@ -129,9 +129,14 @@ def semantic_program(settings: Settings, home: Home, module: str) -> Program:
     semantic = settings.semantic
     database_url = settings.database_url.get_secret_value() if settings.database_url else ""
     write_private(home.semantic_database, database_url)
+    encryption = settings.encryption
+    keys = encryption.master_key if encryption.enabled else None
+    if keys is not None:
+        write_private(home.semantic_keys, keys.get_secret_value())
     options = {
         "--socket": home.semantic_socket,
         "--database-url-file": home.semantic_database,
+        "--master-key-file": None if keys is None else home.semantic_keys,
         "--home": home.semantic,
         "--model": semantic.model,
         "--verifier": semantic.verifier,

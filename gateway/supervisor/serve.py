@@ -21,7 +21,7 @@ from gateway.supervisor.child import Program
 from gateway.supervisor.embedded_set import EmbeddedSet, SetPrograms
 from gateway.supervisor.errors import StartError
 from gateway.supervisor.listener import bind, url_of
-from gateway.supervisor.open_home import admin_key, held_home, master_secret, write_private
+from gateway.supervisor.open_home import admin_key, held_home, master_keys, master_secret, write_private
 from gateway.supervisor.programs import (
     Modules,
     check_semantic_models,
@@ -61,7 +61,7 @@ def serve(settings: Settings, modules: Modules | None = None) -> int:
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(bind(settings.host, settings.port))
         stack.enter_context(held_home(home))
-        resolved = _with_secrets(placed, home).model_copy(update={"port": listener.getsockname()[1]})
+        resolved = _with_secrets(settings, placed, home).model_copy(update={"port": listener.getsockname()[1]})
         write_private(home.resolved_settings, dump_resolved(resolved))
         programs = SetPrograms(
             redis=redis_program(resolved, home) if settings.redis_url is None else None,
@@ -74,10 +74,17 @@ def serve(settings: Settings, modules: Modules | None = None) -> int:
         return asyncio.run(_run(resolved, programs, listener))
 
 
-def _with_secrets(settings: Settings, home: Home) -> Settings:
-    secret = settings.secret or SecretStr(master_secret(home))
-    admin = settings.admin_key or SecretStr(admin_key(home))
-    return settings.model_copy(update={"secret": secret, "admin_key": admin})
+def _with_secrets(asked: Settings, placed: Settings, home: Home) -> Settings:
+    """The settings with the secrets that the home keeps, where no others are given.
+
+    A database that runs elsewhere may have other gateways; so its master key is the operator's to give.
+    """
+    secret = placed.secret or SecretStr(master_secret(home))
+    admin = placed.admin_key or SecretStr(admin_key(home))
+    encryption = placed.encryption
+    if encryption.enabled and encryption.master_key is None and asked.database_url is None:
+        encryption = encryption.model_copy(update={"master_key": SecretStr(master_keys(home))})
+    return placed.model_copy(update={"secret": secret, "admin_key": admin, "encryption": encryption})
 
 
 def _semantic(asked: Settings, resolved: Settings, home: Home, modules: Modules) -> Program | None:

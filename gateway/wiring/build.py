@@ -23,7 +23,7 @@ from gateway.http.models import Models
 from gateway.http.ops import Health
 from gateway.http.router import ANY, Router
 from gateway.invalidation.replica import Replicas
-from gateway.layers.entry import Sealer
+from gateway.layers.entry import Entry, Sealer
 from gateway.layers.exact import auth_key, purge_key
 from gateway.layers.parts import Parts
 from gateway.pipeline import Pipeline, Rooms
@@ -37,6 +37,7 @@ from gateway.settings import ProviderSettings, Settings
 from gateway.telemetry.logs import LinesOfATurn, make_logger
 from gateway.telemetry.metrics import Metrics
 from gateway.wiring.admin import Office, admin_surface
+from gateway.wiring.encryption import open_encryption
 from gateway.wiring.feedback import feedback_surface
 from gateway.wiring.learning import Learning, open_learning
 from gateway.wiring.meaning import Meaning, open_layers, open_meaning, semantic_link
@@ -100,13 +101,21 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     background: set[asyncio.Task[None]] = set()
     link = _link(settings, metrics)
     database = Database.open(_secret(settings.database_url))
-    replicas = Replicas(TenantRepository(database), PurgeRepository(database), _raiser(link, background))
+    encryption = open_encryption(settings, database, lambda reason: metrics.fault("encryption", reason), now_s)
+    data_keys = None if encryption is None else encryption.data_keys
+    raiser = _raiser(link, background)
+    replicas = Replicas(TenantRepository(database), PurgeRepository(database), raiser, data_keys=data_keys)
     secret = _secret(settings.secret).encode() or os.urandom(32)
     routes = Routes(settings)
     providers = _providers(settings)
     guards = open_guards(settings.guards, metrics)
-    sealer = Sealer(secret)
-    parts = Parts(settings, link, semantic_link(settings, metrics), SemanticRows(database), sealer, metrics)
+    keyring = None if encryption is None else encryption.keyring
+    sealer = Sealer(secret, keyring, read_plain=settings.encryption.read_plain)
+
+    def dead(entry: Entry) -> bool:
+        return replicas.purged(entry.tenant_id, entry.made(), entry.as_of)
+
+    parts = Parts(settings, link, semantic_link(settings, metrics), SemanticRows(database), sealer, metrics, dead)
     layers = open_layers(parts)
     learning = open_learning(settings, parts.semantic, database, (metrics, log), now_s)
     meaning = open_meaning(parts, layers, guards, None if learning is None else learning.budget, now_s)
@@ -123,6 +132,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         log,
         now_s,
         settings.engine.cache_epoch,
+        dead,
     )
     forwarder = Forwarder(outside)
     flights = Flights(metrics.flying)

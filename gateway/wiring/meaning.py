@@ -113,7 +113,7 @@ def open_meaning(
     if layers.semantic is None or parts.semantic is None:
         return None
     settings, metrics = parts.settings.semantic, parts.metrics
-    writer = RowWriter(parts.rows, parts.sealer, layers.semantic, metrics, settings.max_waiting)
+    writer = RowWriter(parts.rows, parts.sealer, layers.semantic, metrics, settings.max_waiting, parts.dead)
     walk = SemanticWalk(
         WalkParts(
             layers.semantic,

@@ -17,17 +17,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from semantic.errors import SemanticError
+from policies.encryption import MasterKeys, chunk_key
+from semantic.index.chunks import CHUNK_BYTES, Chunks, SnapshotError
 
-FORMAT = 1
+__all__ = ["Arrays", "Head", "Origin", "SnapshotError", "read", "read_latest", "write"]
+
+FORMAT = 2
 _MAX_HEAD_BYTES = 64 << 20
 _MAX_ARRAYS = 100_000
 _TYPES = {"int64", "float64", "float32", "uint8"}
-_CHUNK_BYTES = 8 << 20
-
-
-class SnapshotError(SemanticError):
-    """A snapshot is absent, broken or foreign; the index is made from rows instead."""
 
 
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,6 +38,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         rows: how many.
         arrays: name, type and shape, in the order of the file.
         size_bytes, sha256: of the arrays' file.
+        master_id, salt: of what its chunks are encrypted under; empty when they are not.
     """
 
     format: int
@@ -51,15 +50,22 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arrays: tuple[tuple[str, str, tuple[int, ...]], ...]
     size_bytes: int
     sha256: str
+    master_id: str = ""
+    salt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a snapshot must be of to be of use."""
+    """What a snapshot must be of to be of use.
+
+    Attributes:
+        masters: what it is encrypted under; None for a plain one.
+    """
 
     models: str
     dimensions: int
     database: str
+    masters: MasterKeys | None = None
 
 
 Arrays = Iterable[tuple[str, np.ndarray]]
@@ -73,16 +79,17 @@ def write(folder: Path, origin: Origin, reached: int, rows: int, arrays: Arrays)
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"index-{origin.models}-{reached:020d}"
+    master, salt = None if origin.masters is None else origin.masters.current, os.urandom(16)
+    chunks = Chunks(None if master is None else chunk_key(master, salt))
     digest, size = hashlib.sha256(), 0
     listed: list[tuple[str, str, tuple[int, ...]]] = []
     with _replacing(folder / f"{name}.arrays") as stream:
         for key, value in arrays:
             listed.append((key, value.dtype.name, value.shape))
             data = np.ascontiguousarray(value).reshape(-1).view(np.uint8).data
-            for at in range(0, len(data), _CHUNK_BYTES):
-                digest.update(data[at : at + _CHUNK_BYTES])
-                stream.write(data[at : at + _CHUNK_BYTES])
-            size += len(data)
+            for chunk in chunks.written(data):
+                digest.update(chunk)
+                size += stream.write(chunk)
     head = Head(
         FORMAT,
         origin.models,
@@ -93,6 +100,8 @@ def write(folder: Path, origin: Origin, reached: int, rows: int, arrays: Arrays)
         tuple(listed),
         size,
         digest.hexdigest(),
+        "" if master is None else master.key_id,
+        "" if master is None else salt.hex(),
     )
     body = msgspec.json.encode(head)
     with _replacing(folder / f"{name}.json") as stream:
@@ -131,7 +140,7 @@ def read(file: Path, origin: Origin) -> tuple[Head, dict[str, np.ndarray]]:
             origin.database,
         ):
             raise SnapshotError("it is of another format, model or database")
-        return head, _arrays(file.with_suffix(".arrays"), head)
+        return head, _arrays(file.with_suffix(".arrays"), head, _chunks(head, origin.masters))
     except OSError as error:
         raise SnapshotError(str(error)) from error
 
@@ -149,24 +158,37 @@ def _head(file: Path) -> Head:
         raise SnapshotError(f"its head cannot be read: {error}") from error
 
 
-def _arrays(file: Path, head: Head) -> dict[str, np.ndarray]:
+def _chunks(head: Head, masters: MasterKeys | None) -> Chunks:
+    if not head.master_id:
+        if masters is not None:
+            raise SnapshotError("it is not encrypted, and that is wanted now")
+        return Chunks(None)
+    master = None if masters is None else masters.find(head.master_id)
+    if master is None:
+        raise SnapshotError("it is encrypted under a master key that is not here")
+    return Chunks(chunk_key(master, bytes.fromhex(head.salt)))
+
+
+def _arrays(file: Path, head: Head, chunks: Chunks) -> dict[str, np.ndarray]:
     if len(head.arrays) > _MAX_ARRAYS or any(
         kind not in _TYPES or any(side < 0 for side in shape) for _, kind, shape in head.arrays
     ):
         raise SnapshotError("its arrays are of unknown types")
     sizes = [math.prod(shape) * np.dtype(kind).itemsize for _, kind, shape in head.arrays]
-    if file.stat().st_size != head.size_bytes or sum(sizes) != head.size_bytes:
+    written = [chunks.size_of(size) for size in sizes]
+    if file.stat().st_size != head.size_bytes or sum(written) != head.size_bytes:
         raise SnapshotError("its arrays have another size")
     data = np.memmap(file, np.uint8, "r") if head.size_bytes else np.empty(0, np.uint8)
     digest = hashlib.sha256()
-    for at in range(0, len(data), _CHUNK_BYTES):
-        digest.update(data[at : at + _CHUNK_BYTES].data)
+    for at in range(0, len(data), CHUNK_BYTES):
+        digest.update(data[at : at + CHUNK_BYTES].data)
     if digest.hexdigest() != head.sha256:
         raise SnapshotError("its arrays are not what was written")
     found, at = {}, 0
-    for (name, kind, shape), size in zip(head.arrays, sizes, strict=True):
-        found[name] = np.frombuffer(data.data, np.uint8, size, at).view(kind).reshape(shape)
-        at += size
+    for (name, kind, shape), size, stored in zip(head.arrays, sizes, written, strict=True):
+        raw = chunks.read(data[at : at + stored].data, size)
+        found[name] = np.frombuffer(raw, np.uint8, size).view(kind).reshape(shape)
+        at += stored
     return found
 
 

@@ -1,6 +1,7 @@
 """Reads of the gateway's rows by change sequence, and writes of their vectors; each call under a deadline."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
@@ -11,9 +12,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from policies.encryption import FRESH_BYTES, MasterKeys, field_key, seal_field, vector_place
 from policies.questions import Question
 from semantic.errors import StoreError
 from semantic.rows.backend import Backend, open_backend
+from semantic.rows.keys import RowKeys
 from semantic.rows.tables import COUNTERS, DELETIONS, ROWS, VECTORS
 
 T = TypeVar("T")
@@ -71,14 +74,21 @@ class Changes:
 class RowStore:
     """The database as the service sees it; belongs to one event loop."""
 
-    def __init__(self, backend: Backend, deadline_s: float = DEADLINE_S) -> None:
+    def __init__(
+        self, backend: Backend, deadline_s: float = DEADLINE_S, masters: MasterKeys | None = None
+    ) -> None:
         self._backend = backend
         self._deadline_s = deadline_s
+        self._keys = RowKeys(masters)
 
     @classmethod
-    def open(cls, url: str, deadline_s: float = DEADLINE_S) -> Self:
-        """Opens a database by URL; errors as for `open_backend`."""
-        return cls(open_backend(url, deadline_s), deadline_s)
+    def open(cls, url: str, deadline_s: float = DEADLINE_S, masters: MasterKeys | None = None) -> Self:
+        """Opens a database by URL, with the keys of its encryption; errors as for `open_backend`."""
+        return cls(open_backend(url, deadline_s), deadline_s, masters)
+
+    def forget_keys(self) -> None:
+        """Forgets every data key, so that one that was destroyed opens nothing here either."""
+        self._keys.forget()
 
     async def position(self) -> Position:
         """How far the sequence is.
@@ -108,12 +118,11 @@ class RowStore:
             last = await _last_of(connection, after, upto, most)
             span = and_(ROWS.c.changed > after, ROWS.c.changed <= last)
             found = (await connection.execute(select(*_COLUMNS, ROWS.c.state).where(span))).all()
-            live = [row for row in found if row.state == _LIVE]
-            vectors = await _vectors(connection, [row.row for row in live], models)
+            live = await self._stored(connection, [row for row in found if row.state == _LIVE], models)
             span = and_(DELETIONS.c.changed > after, DELETIONS.c.changed <= last)
             gone = list((await connection.execute(select(DELETIONS.c.row).where(span))).scalars())
             gone += [row.row for row in found if row.state != _LIVE]
-            return Changes(last, [_stored(row, vectors.get(row.row, {})) for row in live], gone)
+            return Changes(last, live, gone)
 
         return await self._read(work)
 
@@ -122,11 +131,17 @@ class RowStore:
 
         async def work(connection: AsyncConnection) -> list[StoredRow]:
             query = select(*_COLUMNS).where(ROWS.c.row.in_(numbers), ROWS.c.state == _LIVE)
-            found = (await connection.execute(query)).all()
-            vectors = await _vectors(connection, [row.row for row in found], models)
-            return [_stored(row, vectors.get(row.row, {})) for row in found]
+            return await self._stored(connection, (await connection.execute(query)).all(), models)
 
         return await self._read(work)
+
+    async def _stored(
+        self, connection: AsyncConnection, rows: Sequence[Any], models: Sequence[str]
+    ) -> list[StoredRow]:
+        vectors = await _vectors(connection, [row.row for row in rows], models)
+        sealed = [value for of_row in vectors.values() for value in of_row.values()]
+        await self._keys.load(connection, [*(row.question for row in rows), *sealed])
+        return [_stored(row, vectors.get(row.row, {}), self._keys) for row in rows]
 
     async def live_rows(self) -> dict[int, Stamp]:
         """Every live row."""
@@ -146,14 +161,21 @@ class RowStore:
         return await self._read(work)
 
     async def write_vectors(self, vectors: Sequence[tuple[int, str, bytes]]) -> None:
-        """Writes (row, models, vector) unless another service has, and unless the row is gone."""
+        """Writes (row, models, vector) unless another service has, and unless the row is gone.
+
+        A vector is sealed under the key of its row's question, since it says much the same.
+        """
 
         async def work(connection: AsyncConnection) -> None:
-            rows = {row for row, _, _ in vectors}
-            present = select(ROWS.c.row).where(ROWS.c.row.in_(rows)).with_for_update(read=True)
-            kept = set((await connection.execute(present)).scalars())
+            numbers = {row for row, _, _ in vectors}
+            query = select(ROWS.c.row, ROWS.c.tenant_id, ROWS.c.question).where(ROWS.c.row.in_(numbers))
+            rows = (await connection.execute(query.with_for_update(read=True))).all()
+            await self._keys.load(connection, [row.question for row in rows])
+            present = {row.row: row for row in rows}
             values = [
-                {"row": row, "models": models, "vector": vector} for row, models, vector in vectors if row in kept
+                {"row": row, "models": models, "vector": sealed}
+                for row, models, vector in vectors
+                if row in present and (sealed := _sealed(present[row], models, vector, self._keys)) is not None
             ]
             if values:
                 dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
@@ -213,13 +235,26 @@ async def _vectors(
     return found
 
 
-def _stored(row: Any, vectors: Mapping[str, bytes]) -> StoredRow:
-    question = _question(row.question)
+def _stored(row: Any, vectors: Mapping[str, bytes], keys: RowKeys) -> StoredRow:
+    question = _question(keys.question(row.tenant_id, row.family, row.partition, row.question))
     stamp = (row.changed, row.created_at)
-    return StoredRow(row.row, stamp, row.tenant_id, row.family, row.partition, question, vectors)
+    opened = keys.vectors(row.tenant_id, row.row, vectors)
+    return StoredRow(row.row, stamp, row.tenant_id, row.family, row.partition, question, opened)
 
 
-def _question(packed: bytes) -> Question | None:
+def _sealed(row: Any, models: str, vector: bytes, keys: RowKeys) -> bytes | None:
+    """A vector as it is written; None when its row is encrypted and the key is not to be had."""
+    if field_key(row.question) is None:
+        return vector
+    key = keys.of(row.question)
+    if key is None:
+        return None
+    return seal_field(key, vector_place(row.tenant_id, row.row, models), vector, os.urandom(FRESH_BYTES))
+
+
+def _question(packed: bytes | None) -> Question | None:
+    if packed is None:
+        return None
     try:
         question = msgspec.msgpack.decode(packed, type=Question)
     except msgspec.DecodeError:

@@ -29,6 +29,16 @@ ROWS = Table(
     Column("changed", BigInteger),
 )
 
+DATA_KEYS = Table(
+    "data_keys",
+    _METADATA,
+    Column("id", String(32), primary_key=True),
+    Column("tenant_id", String(32)),
+    Column("wrapped", LargeBinary),
+    Column("master_id", String(16)),
+)
+"""`wrapped` is null once a key is destroyed."""
+
 DELETIONS = Table(
     "semantic_deletions",
     _METADATA,

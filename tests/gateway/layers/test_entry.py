@@ -187,7 +187,7 @@ def test_what_others_wrote_is_of_another_format(stored: bytes) -> None:
 @given(st.binary(max_size=300))
 def test_any_bytes_are_refused_with_a_reason(tail: bytes) -> None:
     assert refused(tail) == "format" or tail.startswith(MAGIC)
-    assert refused(MAGIC + tail) in ("format", "mac")
+    assert refused(MAGIC + tail) in ("format", "mac", "no_key")
 
 
 UNPACKED = msgspec.msgpack.encode(entry())
@@ -212,7 +212,7 @@ AS_LIST: list[Any] = msgspec.msgpack.decode(UNPACKED)
         (zstandard.compress(UNPACKED)[:-1], b"\x01", "decode"),
         (zstandard.compress(b""), b"\x01", "decode"),
         (gzip.compress(UNPACKED), b"\x01", "decode"),
-        (zstandard.compress(UNPACKED), b"\x02", "decode"),
+        (zstandard.compress(UNPACKED), b"\x02", "no_key"),
         (zstandard.compress(bytes(65 << 20)), b"\x01", "size"),
         (b"\x28\xb5\x2f\xfd\xe0" + (1 << 50).to_bytes(8, "little") + b"\x01\x00\x00", b"\x01", "size"),
         (zstandard.ZstdCompressor(write_content_size=False).compress(bytes(65 << 20)), b"\x01", "decode"),
@@ -233,4 +233,4 @@ def test_a_deeply_nested_answer_is_refused_on_the_way_out_at_the_latest() -> Non
 @settings(max_examples=30)
 @given(st.binary(min_size=1, max_size=60), st.sampled_from([b"\x00", b"\x01", b"\x02"]))
 def test_any_authentic_payload_is_refused_with_a_reason(payload: bytes, flags: bytes) -> None:
-    assert refused(forged(payload, flags)) in ("decode", "size", "swapped")
+    assert refused(forged(payload, flags)) in ("decode", "size", "swapped", "no_key")

@@ -1,16 +1,19 @@
 """Snapshots: what was written is read, and a broken, foreign or mutated one is as good as none."""
 
+import hashlib
 import random
 import threading
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
+from policies.encryption import MasterKeys, master_key
 from semantic.index.index import Entry, Index
 from semantic.index.keeper import Keeper, load
 from semantic.index.packing import pack, unpack
-from semantic.index.snapshot import Origin, SnapshotError, read_latest, write
+from semantic.index.snapshot import Head, Origin, SnapshotError, read, read_latest, write
 from tests.semantic.index.clusters import clustered
 
 D = 8
@@ -160,3 +163,43 @@ def test_an_index_that_changes_while_it_is_written_is_read_without_half_rows(tmp
     finally:
         stop.set()
         changing.join()
+
+
+MASTERS = MasterKeys(master_key("m" * 32))
+SEALED = Origin("model", D, "database", MASTERS)
+
+
+def test_an_encrypted_snapshot_shows_nothing_and_comes_back(tmp_path: Path) -> None:
+    vectors = np.frombuffer(b"canary--" * 3_000_000, np.float32).reshape(-1, 8)
+    arrays = {"vectors.0": vectors, "empty": np.empty((0, 4), np.int64), "rows.0": np.arange(5)}
+    file = write(tmp_path, SEALED, 7, 5, arrays.items())
+    assert not any(b"canary" in stored.read_bytes() for stored in tmp_path.iterdir())
+    head, found = read(file, SEALED)
+    assert head.master_id == MASTERS.current.key_id
+    assert found.keys() == arrays.keys()
+    assert all(np.array_equal(found[name], value) for name, value in arrays.items())
+
+
+def test_an_encrypted_snapshot_opens_with_its_master_key_alone(tmp_path: Path) -> None:
+    file = write(tmp_path, SEALED, 7, 5, [("rows.0", np.arange(5))])
+    other = MasterKeys(master_key("o" * 32))
+    for masters in (None, other):
+        with pytest.raises(SnapshotError, match="not here"):
+            read(file, Origin("model", D, "database", masters))
+    rotated = MasterKeys(other.current, (MASTERS.current,))
+    assert read(file, Origin("model", D, "database", rotated))[0].reached == 7
+    plain = write(tmp_path, ORIGIN, 8, 5, [("rows.0", np.arange(5))])
+    with pytest.raises(SnapshotError, match="not encrypted"):
+        read(plain, SEALED)
+
+
+def test_chunks_of_two_encrypted_snapshots_cannot_be_mixed(tmp_path: Path) -> None:
+    file = write(tmp_path / "one", SEALED, 7, 5, [("rows.0", np.arange(5))])
+    other = write(tmp_path / "other", SEALED, 7, 5, [("rows.0", np.arange(5))])
+    head = msgspec.json.decode(file.read_bytes())["head"]
+    head["sha256"] = hashlib.sha256(other.with_suffix(".arrays").read_bytes()).hexdigest()
+    body = msgspec.json.encode(msgspec.convert(head, Head))
+    file.write_bytes(msgspec.json.encode({"head": msgspec.Raw(body), "sha256": hashlib.sha256(body).hexdigest()}))
+    other.with_suffix(".arrays").replace(file.with_suffix(".arrays"))
+    with pytest.raises(SnapshotError, match="do not open"):
+        read(file, SEALED)
