@@ -224,10 +224,13 @@ class Metrics:
         if latency_s:
             self._observe(self._auth_s, latency_s, result)
 
-    def part(self, name: str, *, up: bool, asked: bool) -> None:
-        """Whether a part answers, and whether requests still ask it."""
+    def part(self, name: str, *, up: bool) -> None:
+        """Whether a part answers."""
         self._part_up.labels(name).set(up)
-        self._breaker.labels(name).set(not asked)
+
+    def breaker(self, name: str, *, opened: bool) -> None:
+        """Whether requests leave a part alone for a while."""
+        self._breaker.labels(name).set(opened)
 
     def spans(self, result: str, count: int) -> None:
         """Spans of traces were sent, or lost: failed or dropped."""

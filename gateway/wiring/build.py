@@ -43,6 +43,7 @@ from gateway.wiring.learning import Learning, open_learning
 from gateway.wiring.meaning import Meaning, open_layers, open_meaning, semantic_link
 from gateway.wiring.pages import checks, metrics_page, readiness
 from gateway.wiring.traces import Tracing, open_tracing
+from gateway.wiring.watch import breakers, watch_for_ever
 
 _POLL_S = 1.0
 
@@ -167,6 +168,8 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     endpoints["/admin/"] = (ANY, admin_surface(office, pipeline, requests))
     router = Router(endpoints, metrics, log)
     background.add(asyncio.create_task(_poll(replicas, metrics, log), name="poll-database"))
+    opened = breakers(link, None if meaning is None else meaning.link, providers)
+    background.add(asyncio.create_task(watch_for_ever(asked, opened, metrics), name="watch-parts"))
     if meaning is not None:
         background.add(asyncio.create_task(meaning.sweep(), name="sweep-rows"))
     if learning is not None:
