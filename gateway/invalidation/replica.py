@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from gateway.db.records import PurgeRow, TenantState
+from gateway.db.records import Overrides, PurgeRow, TenantState
 from policies.purges import Made, Purge, PurgeIndex
 from policies.types import Principal
 
@@ -75,15 +75,17 @@ class TenantReplica:
         auth_seq: credentials are as of this sequence; it never falls.
         purges: the folded purge log.
         epoch: the Redis connection over which the sequences were last compared with the database.
+        overrides: limits and modes, as of `auth_seq`; the same object until they change.
     """
 
-    __slots__ = ("_active", "auth_seq", "epoch", "purges", "tenant_id")
+    __slots__ = ("_active", "auth_seq", "epoch", "overrides", "purges", "tenant_id")
 
     def __init__(self, tenant_id: str) -> None:
         self.tenant_id = tenant_id
         self.auth_seq = -1
         self.purges = PurgeIndex(seq=0)
         self.epoch = -1
+        self.overrides = Overrides()
         self._active: dict[bytes, Principal] = {}
 
     def principal(self, digest: bytes) -> Principal | None:
@@ -99,6 +101,8 @@ class TenantReplica:
         if state.auth_seq < self.auth_seq:
             return
         self.auth_seq = state.auth_seq
+        if state.overrides != self.overrides:
+            self.overrides = state.overrides
         keys = () if state.disabled else state.keys
         self._active = {
             key.digest: Principal(self.tenant_id, key.key_id) for key in keys if key.revoked_at is None
@@ -213,9 +217,9 @@ class Replicas:
         keys = self._data_keys
         if keys is None:
             return
-        lacks = not state.disabled and keys.lacks(state.tenant_id)
-        if state.auth_seq > replica.auth_seq or lacks:
-            await keys.refresh(state.tenant_id, make=lacks)
+        live = not state.disabled
+        if state.auth_seq > replica.auth_seq or (live and keys.lacks(state.tenant_id)):
+            await keys.refresh(state.tenant_id, make=live)
 
     def purged(self, tenant_id: str, made: Made, as_of: int) -> bool:
         """Whether a hard purge has taken what was made, as far as this worker knows; asked before it is stored."""
