@@ -8,6 +8,7 @@ from gateway.db.database import Database
 from gateway.db.errors import RecordError
 from gateway.db.keys import KeyRepository
 from gateway.db.ledger import Batch, LedgerQuery, LedgerRepository, LedgerRow
+from gateway.db.overrides import OverrideRepository
 from gateway.db.purges import PurgeRepository
 from gateway.db.records import (
     PURGE_KINDS,
@@ -17,6 +18,7 @@ from gateway.db.records import (
     DataKeyRecord,
     KeyRecord,
     NewRow,
+    Overrides,
     PurgeKind,
     PurgeMode,
     PurgeRow,
@@ -47,6 +49,8 @@ __all__ = [
     "LedgerRepository",
     "LedgerRow",
     "NewRow",
+    "OverrideRepository",
+    "Overrides",
     "PurgeKind",
     "PurgeMode",
     "PurgeRepository",

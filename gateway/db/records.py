@@ -1,7 +1,11 @@
 """The rows as values: frozen, without secrets, free of SQLAlchemy. Times are seconds since the epoch."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
+
+from policies.limits import NO_LIMITS, Limits
 
 PurgeKind = Literal["all", "tag", "key", "model", "user", "version"]
 PurgeMode = Literal["hard", "soft"]
@@ -10,6 +14,30 @@ PURGE_MODES: tuple[PurgeMode, ...] = get_args(PurgeMode)
 TokenRole = Literal["reader", "operator", "admin"]
 TOKEN_ROLES: tuple[TokenRole, ...] = get_args(TokenRole)
 """Each may do what those before it may."""
+
+MODES = ("off", "observe", "exact", "semantic")
+"""As gateway.settings_tables.Mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What an operator has set over the settings.
+
+    Attributes:
+        modes: by name of the route.
+    """
+
+    limits: Limits = NO_LIMITS
+    modes: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, limits: str | None, modes: str | None) -> Self:
+        """From the database's JSON; nothing for None."""
+        bounds = json.loads(limits) if limits else {}
+        return cls(
+            Limits(**bounds) if any(value is not None for value in bounds.values()) else NO_LIMITS,
+            json.loads(modes) if modes else {},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +110,7 @@ class TenantState:
         auth_seq: grows by one with each change of keys or of `disabled`; never falls.
         purge_seq: the number of the tenant's last purge, 0 before the first; never falls.
         keys: every key, the revoked ones too, oldest first.
+        overrides: the tenant's limits, and its modes over those that are set for every tenant.
     """
 
     tenant_id: str
@@ -90,6 +119,7 @@ class TenantState:
     auth_seq: int
     purge_seq: int
     keys: tuple[KeyRecord, ...]
+    overrides: Overrides = Overrides()
 
 
 @dataclass(frozen=True, slots=True)

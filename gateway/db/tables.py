@@ -186,6 +186,15 @@ BUDGET_STATE = Table(
     CheckConstraint("caution IN ('normal', 'tightened', 'suspended')", name="caution"),
 )
 
+OVERRIDES = Table(
+    "overrides",
+    METADATA,
+    Column("scope", String(32), nullable=False),
+    Column("limits", Text, nullable=False),
+    Column("modes", Text, nullable=False),
+    PrimaryKeyConstraint("scope"),
+)
+
 ADMIN_TOKENS = Table(
     "admin_tokens",
     METADATA,

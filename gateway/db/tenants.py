@@ -10,8 +10,8 @@ from gateway.db import audit
 from gateway.db.credentials import check_name, check_text, is_name_or_id, make_tenant_id
 from gateway.db.database import Database
 from gateway.db.errors import RecordError
-from gateway.db.records import KeyRecord, TenantRecord, TenantState
-from gateway.db.tables import API_KEYS, TENANTS
+from gateway.db.records import KeyRecord, Overrides, TenantRecord, TenantState
+from gateway.db.tables import API_KEYS, OVERRIDES, TENANTS
 
 
 class TenantRepository:
@@ -171,11 +171,14 @@ async def _read_state(connection: AsyncConnection, which: ColumnElement[bool]) -
         auth_seq=first.auth_seq,
         purge_seq=first.purge_seq,
         keys=tuple(_key_record(row) for row in rows if row.key_id is not None),
+        overrides=_overrides(first),
     )
 
 
 def _state_query(which: ColumnElement[bool]) -> Select[Any]:
-    # one statement, so that the sequence and the keys are of the same moment on both databases
+    # one statement, so that the sequence and all the rest are of the same moment on both databases
+    keys = TENANTS.outerjoin(API_KEYS, API_KEYS.c.tenant_id == TENANTS.c.id)
+    own = keys.outerjoin(_OWN, _OWN.c.scope == TENANTS.c.id)
     return (
         select(
             TENANTS.c.id.label("tenant_id"),
@@ -189,11 +192,23 @@ def _state_query(which: ColumnElement[bool]) -> Select[Any]:
             API_KEYS.c.hint,
             API_KEYS.c.created_at,
             API_KEYS.c.revoked_at,
+            _OWN.c.limits,
+            _OWN.c.modes,
+            _EVERYBODYS.c.modes.label("everybodys_modes"),
         )
-        .select_from(TENANTS.outerjoin(API_KEYS, API_KEYS.c.tenant_id == TENANTS.c.id))
+        .select_from(own.outerjoin(_EVERYBODYS, _EVERYBODYS.c.scope == "*"))
         .where(which)
         .order_by(API_KEYS.c.created_at, API_KEYS.c.id)
     )
+
+
+_OWN = OVERRIDES.alias("own")
+_EVERYBODYS = OVERRIDES.alias("everybodys")
+
+
+def _overrides(row: Row[Any]) -> Overrides:
+    own, everybodys = Overrides.parse(row.limits, row.modes), Overrides.parse(None, row.everybodys_modes)
+    return Overrides(own.limits, {**everybodys.modes, **own.modes})
 
 
 def _key_record(row: Row[Any]) -> KeyRecord:

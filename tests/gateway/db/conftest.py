@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from gateway.db import Database, TenantRecord, TenantRepository
+from gateway.db.tables import METADATA
 from tests.servers.postgres import PostgresServer
 
-FORGET = """
+FORGET = f"""
 SET session_replication_role = replica;  -- lets the owner pass the triggers that keep history
-TRUNCATE ledger, ledger_flushes, tenants, api_keys, purge_log, audit, admin_tokens, admin_once, semantic_rows, semantic_deletions,
-  semantic_vectors, ledger, ledger_flushes, budget_marks, budget_state, data_keys RESTART IDENTITY;
+TRUNCATE {", ".join(sorted(set(METADATA.tables) - {"counters"}))} RESTART IDENTITY;
 """
 
 
