@@ -55,6 +55,14 @@ class Access:
             digest = bearer_digest(headers)
         except ApiError:
             raise _unknown() from None
+        return await self.of(digest)
+
+    async def of(self, digest: bytes) -> Caller:
+        """Who holds the key with this SHA-256.
+
+        Raises:
+            ApiError: as `check`.
+        """
         if self._digest is not None and hmac.compare_digest(digest, self._digest):
             return ROOT
         try:
