@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "warm": "gateway.cli.warm:warm",
     "replay": "gateway.cli.replay:replay",
     "plan": "gateway.cli.plan:plan",
+    "stack": "gateway.cli.stack:stack",
 }
 
 

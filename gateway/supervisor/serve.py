@@ -6,20 +6,17 @@ import os
 import signal
 import socket
 import sys
-import time
 from pathlib import Path
 
 from pydantic import SecretStr
 
-from gateway.db import Database, bootstrap
-from gateway.errors import DatabaseUnavailable
 from gateway.home import Home, with_home_services
 from gateway.settings import Settings, dump_resolved
 from gateway.supervisor.banner import banner
 from gateway.supervisor.checks import check
 from gateway.supervisor.child import Program
 from gateway.supervisor.embedded_set import EmbeddedSet, SetPrograms
-from gateway.supervisor.errors import StartError
+from gateway.supervisor.first_key import first_key
 from gateway.supervisor.listener import bind, url_of
 from gateway.supervisor.open_home import admin_key, held_home, master_keys, master_secret, write_private
 from gateway.supervisor.programs import (
@@ -102,7 +99,7 @@ def _workers(settings: Settings, home: Home, listener: socket.socket, modules: M
 
 
 async def _run(settings: Settings, programs: SetPrograms, listener: socket.socket) -> int:
-    key = await _prepare_database(settings)
+    key = await first_key(settings)
     new_key = key if settings.bootstrap_key is None else None
     if new_key is not None:
         _say(f"Your first API key, shown only now: {new_key}")
@@ -137,21 +134,6 @@ async def _live(processes: EmbeddedSet, url: str, model: str, ready_text: str) -
             _say(f"warning: the engine keeps failing; serving without {model}. Its output is above")
     _say(ready_text)
     await asyncio.Event().wait()
-
-
-async def _prepare_database(settings: Settings) -> str | None:
-    """Brings the tables up to date; returns the first key when one was made."""
-    assert settings.database_url is not None  # noqa: S101  (with_home_services filled it)
-    preset = settings.bootstrap_key.get_secret_value() if settings.bootstrap_key else None
-    try:
-        database = Database.open(settings.database_url.get_secret_value())
-        try:
-            await database.migrate()
-            return await bootstrap(database, preset, time.time())
-        finally:
-            await database.close()
-    except DatabaseUnavailable as error:
-        raise StartError(f"the database does not answer: {error}") from None
 
 
 def _stop_on_signals(processes: EmbeddedSet) -> asyncio.Event:
