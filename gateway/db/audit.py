@@ -1,7 +1,8 @@
 """The audit: one row per change, written in the change's own transaction."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -50,14 +51,30 @@ async def record(
         target: the id of what was changed.
         detail: what else an auditor needs.
     """
-    actor, at = actor_at
-    await connection.execute(
-        insert(AUDIT).values(
-            at=at,
-            actor=actor,
-            action=action,
-            tenant_id=tenant_id,
-            target=target,
-            detail=json.dumps(detail, sort_keys=True),
-        )
-    )
+    await record_all(connection, action, [Audited(actor_at, tenant_id, target, detail)])
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What one row says; see `record`."""
+
+    actor_at: tuple[str, float]
+    tenant_id: str | None
+    target: str
+    detail: Mapping[str, object]
+
+
+async def record_all(connection: AsyncConnection, action: str, rows: Sequence[Audited]) -> None:
+    """Writes several rows of one action, in this order, inside the caller's transaction."""
+    values = [
+        {
+            "at": row.actor_at[1],
+            "actor": row.actor_at[0],
+            "action": action,
+            "tenant_id": row.tenant_id,
+            "target": row.target,
+            "detail": json.dumps(row.detail, sort_keys=True),
+        }
+        for row in rows
+    ]
+    await connection.execute(insert(AUDIT), values)

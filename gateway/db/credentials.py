@@ -7,6 +7,7 @@ import unicodedata
 
 from gateway.db.errors import RecordError
 from gateway.db.records import PURGE_KINDS, PURGE_MODES, PurgeKind, PurgeMode
+from policies.purge_scopes import Purge, named
 
 KEY_PREFIX = "lam_"
 TOKEN_PREFIX = "lat_"
@@ -17,6 +18,7 @@ MAX_TEXT_CHARS = 512
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _ROW_ID = re.compile(r"[TKA][0-9A-F]{16}")
 _HEX_DIGEST = re.compile(r"[0-9a-f]{64}")
+_EVERYTHING = (("all", ""),)
 
 
 def make_key() -> str:
@@ -111,3 +113,5 @@ def check_purge(kind: PurgeKind, value: str, mode: PurgeMode) -> None:
         raise RecordError("invalid", "a key digest is 64 lower-case hexadecimal digits")
     if kind == "version" and not all(value.partition("=")[:2]):
         raise RecordError("invalid", "a version is given as name=value")
+    if kind in ("age", "versions") and named(Purge(1, kind, value, mode)).values == _EVERYTHING:
+        raise RecordError("invalid", f"{value[:80]!r} names no {kind}")

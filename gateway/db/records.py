@@ -7,7 +7,9 @@ from typing import Literal, Self, get_args
 
 from policies.limits import NO_LIMITS, Limits
 
-PurgeKind = Literal["all", "tag", "key", "model", "user", "version"]
+PurgeKind = Literal[
+    "all", "tag", "key", "model", "user", "version", "session", "route", "age", "versions", "meaning"
+]
 PurgeMode = Literal["hard", "soft"]
 PURGE_KINDS: tuple[PurgeKind, ...] = get_args(PurgeKind)
 PURGE_MODES: tuple[PurgeMode, ...] = get_args(PurgeMode)
@@ -148,7 +150,8 @@ class PurgeRow:
 
     Attributes:
         seq: 1, 2, 3 … within the tenant, without gaps.
-        value: what the kind names; empty for `all`, `name=value` for `version`, 64 hex digits for `key`.
+        kind, value: see policies.purge_scopes; the value is empty for `all`.
+        members: of a purge by meaning, the keys that it takes.
     """
 
     tenant_id: str
@@ -159,6 +162,33 @@ class PurgeRow:
     actor: str
     reason: str
     at: float
+    members: tuple[bytes, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPurge:
+    """A purge to be appended; its parts are those of PurgeRow."""
+
+    tenant_id: str
+    kind: PurgeKind
+    value: str
+    mode: PurgeMode
+    actor: str
+    reason: str
+    members: tuple[bytes, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Purges of one transaction.
+
+    Attributes:
+        rows: in the order in which they were asked for.
+        heads: (auth_seq, purge_seq) of each tenant after it.
+    """
+
+    rows: tuple[PurgeRow, ...]
+    heads: dict[str, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ _SCRIPTS = Path(__file__).resolve().parents[2] / "migrations"
 
 
 def move_schema(connection: Connection, revision: str) -> None:
-    """Brings the schema to `revision`: up to `head`, down to `base`, or to the one named; idempotent.
+    """Brings the schema to `revision`: up to `head` or the one named, down to `base` or by `-1`.
 
     One at a time within a process: Alembic keeps the running migration in its modules.
 
@@ -30,7 +30,7 @@ def move_schema(connection: Connection, revision: str) -> None:
     config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
     config.attributes["connection"] = connection
     try:
-        (command.downgrade if revision == BASE else command.upgrade)(config, revision)
+        (command.downgrade if revision == BASE or revision.startswith("-") else command.upgrade)(config, revision)
     except CommandError as error:
         raise SettingsError(f"this version of Lamina does not know the database's schema: {error}") from error
 

@@ -7,6 +7,7 @@ from sqlalchemy import (
     Column,
     Double,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -70,8 +71,20 @@ PURGE_LOG = Table(
     Column("at", Double, nullable=False),
     PrimaryKeyConstraint("tenant_id", "seq"),
     CheckConstraint("seq > 0", name="seq"),
-    CheckConstraint("kind IN ('all', 'tag', 'key', 'model', 'user', 'version')", name="kind"),
+    CheckConstraint("kind <> ''", name="kind"),
     CheckConstraint("mode IN ('hard', 'soft')", name="mode"),
+    Index("ix_purge_log_at", "at", "tenant_id", "seq"),
+)
+
+PURGE_MEMBERS = Table(
+    "purge_members",
+    METADATA,
+    Column("tenant_id", String(32), nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("key", LargeBinary(32), nullable=False),
+    PrimaryKeyConstraint("tenant_id", "seq", "key"),
+    ForeignKeyConstraint(["tenant_id", "seq"], ["purge_log.tenant_id", "purge_log.seq"]),
+    CheckConstraint("length(key) = 32", name="key"),
 )
 
 AUDIT = Table(

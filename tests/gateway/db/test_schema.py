@@ -11,10 +11,11 @@ import pytest
 from sqlalchemy import CheckConstraint, Connection, inspect, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from gateway.db import Database, KeyRepository, PurgeRepository, TenantRecord, TenantRepository
+from gateway.db import Database, KeyRepository, NewPurge, PurgeRepository, TenantRecord, TenantRepository
 from gateway.db.schema import BASE, schema_differences
 from gateway.db.tables import METADATA
 from gateway.errors import DatabaseUnavailable, SettingsError
+from policies.purge_scopes import members_value
 
 
 @pytest.fixture
@@ -117,10 +118,26 @@ async def test_a_newer_schema_is_one_clear_line(database: Database) -> None:
         await database.migrate()
 
 
+async def test_purges_survive_a_way_down_and_up_again(database: Database, tenant: TenantRecord) -> None:
+    purges = PurgeRepository(database)
+    kept = await purges.append(tenant.tenant_id, "tag", "a", "soft", "cli", "", 1.0)
+    await purges.append(tenant.tenant_id, "session", "s", "hard", "cli", "", 2.0)
+    await database.migrate("-1")
+    await database.migrate()
+    first, second = await purges.since(tenant.tenant_id, 0)
+    assert first == kept
+    assert (second.kind, second.value, second.mode) == ("all", "", "hard"), "as the older version reads it"
+    assert await database.read(differences) == []
+
+
 async def test_history_cannot_be_rewritten(database: Database, tenant: TenantRecord) -> None:
     await KeyRepository(database).create("acme", "", "cli", 1.0)
-    await PurgeRepository(database).append(tenant.tenant_id, "all", "", "hard", "cli", "", 1.0)
+    members = (b"k" * 32,)
+    by_meaning = NewPurge(tenant.tenant_id, "meaning", members_value(members), "hard", "cli", "", members)
+    await PurgeRepository(database).append_all([by_meaning], 1.0)
     for statement in (
+        "DELETE FROM purge_members",
+        "UPDATE purge_members SET seq = 7",
         "DELETE FROM purge_log",
         "UPDATE purge_log SET mode = 'soft'",
         "DELETE FROM audit",
