@@ -1,8 +1,9 @@
 """Routes: which provider answers a model name, under which name, and how it may be cached."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 from gateway.settings import Mode, ModelSettings, Settings
 from policies.controls import Controls
@@ -52,6 +53,11 @@ class Route:
         """The target whose answers may be stored."""
         return self.targets[0]
 
+    def under(self, modes: Mapping[str, str]) -> "Route":
+        """The route as an operator has it served now: in the mode set for its name, when one is."""
+        mode = modes.get(self.name)
+        return self if mode is None or mode == self.mode else replace(self, mode=cast("Mode", mode))
+
     def namespace(self, tenant_id: str, controls: Controls) -> Namespace:
         """Where the keys of a tenant's requests to this route lie."""
         whose = (controls.scope, controls.partition, self.versions, controls.versions)
@@ -91,6 +97,13 @@ class Routes:
         if route is None and self._any is not None:
             return self._route(self._any, name)
         return route
+
+    def all(self) -> list[Route]:
+        """Every route once, in the order of the settings; a wildcard last, under its own name."""
+        found = {route.name: route for route in self._routes.values()}
+        if self._any is not None:
+            found[_ANY] = self._route(self._any, _ANY)
+        return list(found.values())
 
     def names(self) -> Iterator[tuple[str, str]]:
         """Every (name, provider) that can be asked for, aliases included; a wildcard has no names to list."""

@@ -23,7 +23,7 @@ WALK = {
 }
 """The modules that make up the walk of a request; DESIGN calls them the pipeline."""
 
-BELOW_WALK = {"guards", "layers", "ledger", "providers", "db", "invalidation", "protocols", "telemetry"}
+BELOW_WALK = {"guards", "layers", "limits", "ledger", "providers", "db", "invalidation", "protocols", "telemetry"}
 
 ROOMS: dict[str, set[str]] = {
     "behind": set(),
@@ -39,6 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "home": {"settings"},
     "telemetry": COMMON,
     "guards": COMMON | {"telemetry"},
+    "limits": COMMON | {"redis_link"},
     "redis_link": COMMON | {"telemetry"},
     "semantic_link": COMMON | {"telemetry"},
     "db": COMMON,

@@ -109,6 +109,7 @@ class Explainer:
         controls = honoured(_controls(headers, asked), parts.cache)
         replica = TenantReplica(owner.tenant_id)
         await parts.replicas.refresh(replica)
+        target = target.under(replica.overrides.modes)
         named = {"id": owner.tenant_id, "name": owner.name}
         plan = route(body, controls, target.mode)
         if isinstance(plan, Bypass):
