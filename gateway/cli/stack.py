@@ -6,6 +6,7 @@ import json
 import click
 
 from gateway.cli.administration import json_option
+from gateway.errors import SettingsError
 from gateway.home import with_home_services
 from gateway.settings import settings_from_environment
 from gateway.supervisor.banner import example
@@ -41,7 +42,10 @@ def init(url: str, within: float, *, as_json: bool) -> None:
     Running it again changes nothing but tables of an older release. Settings come from the same variables as the
     gateway's.
     """
-    settings = with_home_services(settings_from_environment())
+    settings = settings_from_environment()
+    if settings.database_url is None:
+        raise SettingsError("lamina stack init: set DATABASE_URL, or DATABASE_URL_FILE, to the stack's database")
+    settings = with_home_services(settings)
     check(settings)
     key = asyncio.run(first_key(settings, within))
     if as_json:
