@@ -17,6 +17,7 @@ from gateway.layers.entry import Entry, Sealer, answer_of, choices_of
 from gateway.layers.exact import ExactLayer
 from gateway.layers.row_writer import RowWriter
 from gateway.layers.salts import Salts
+from gateway.ledger import Called
 from gateway.protocols.assemble import Assembler
 from gateway.protocols.shape import ProtocolError
 from gateway.providers.contract import Provider, ProviderCall
@@ -75,6 +76,7 @@ class Outside:
         rows: where answers are kept to be found by meaning; None where no route asks for that.
         audits: None where nobody learns.
         cache_epoch: see EngineSettings.
+        called: told of each call whose answer began, however it ended; returns at once.
     """
 
     providers: Mapping[str, Provider]
@@ -89,6 +91,7 @@ class Outside:
     log: structlog.typing.FilteringBoundLogger
     now_s: Callable[[], float]
     cache_epoch: str = "0"
+    called: Callable[[Called], None] = lambda _: None
 
 
 class Forwarder:
@@ -163,11 +166,10 @@ class Forwarder:
             marks=job.asked.request.marks,
         )
         begun = time.perf_counter()
-        result = "ok"
+        result, usage = "ok", None
         try:
-            if job.asked.request.stream:
-                return await self._stream(flight, provider, call, target)
-            completed = await provider.complete(call)
+            response = await self._asked(flight, provider, call, target, stream=job.asked.request.stream)
+            usage = response.usage
         except UpstreamError as error:
             result = error.reason
             raise
@@ -175,10 +177,22 @@ class Forwarder:
             result = "cancelled"
             raise
         else:
-            flight.begin(target, completed.headers)
-            return completed.response
+            return response
         finally:
-            self._outside.metrics.upstream(target.provider, result, time.perf_counter() - begun)
+            took_s = time.perf_counter() - begun
+            self._outside.metrics.upstream(target.provider, result, took_s)
+            if flight.target is target or result == "cancelled":  # else the model did nothing
+                whose = (job.tenant_id, job.route.name, target.provider, target.upstream_model, target.label)
+                self._outside.called(Called(*whose, usage, took_s))
+
+    async def _asked(
+        self, flight: Flight, provider: Provider, call: ProviderCall, target: Target, *, stream: bool
+    ) -> ChatResponse:
+        if stream:
+            return await self._stream(flight, provider, call, target)
+        completed = await provider.complete(call)
+        flight.begin(target, completed.headers)
+        return completed.response
 
     async def _stream(
         self, flight: Flight, provider: Provider, call: ProviderCall, target: Target

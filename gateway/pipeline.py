@@ -171,7 +171,7 @@ class Pipeline:
         layer = "exact" if sought is None else "semantic"
         answer = opened.response
         whose = (walk.principal, walk.target, key, decision)
-        return Served(*whose, answer, answer.id, layer, source.hex(), refresh)
+        return Served(*whose, answer, answer.id, layer, source.hex(), refresh, opened.entry.took_s)
 
     def _fly(self, walk: Walk, decision: Bypass | Miss) -> Flying:
         rooms = self._rooms

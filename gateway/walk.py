@@ -23,6 +23,7 @@ class Served:
         layer: name of the layer that had it.
         source_key_hex: key of the semantic row that it comes from, perhaps by way of a copy; else empty.
         refresh: why a fresh answer is fetched behind this one: `early` or `stale`; empty when none is.
+        took_s: how long the model took when it gave the answer.
     """
 
     principal: Principal
@@ -34,6 +35,7 @@ class Served:
     layer: str = "exact"
     source_key_hex: str = ""
     refresh: str = ""
+    took_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from gateway.http.edge import Trace, bearer_digest, new_id
 from gateway.http.parsed import Parsed, ParsedBodies
 from gateway.http.relay import CLIENT_GONE, Relay, stopping
 from gateway.http.reply import cors, first_headers, id_headers
+from gateway.ledger import Answered, Ledger
 from gateway.pipeline import Pipeline
 from gateway.protocols.dialect import Dialect
 from gateway.protocols.openai_chat import error_body
@@ -36,6 +37,7 @@ class ChatSurface:
         limits: LimitSettings,
         metrics: Metrics,
         log: RequestLog,
+        ledger: Ledger,
     ) -> None:
         self._route = route
         self._dialect = dialect
@@ -43,6 +45,7 @@ class ChatSurface:
         self._limits = limits
         self._metrics = metrics
         self._log = log
+        self._ledger = ledger
         self._bodies = ParsedBodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,7 +84,7 @@ class ChatSurface:
         trace.stream = request.stream
         outcome = await self._pipeline.answer(Asked(digest, request, controls, trace.request_id, parsed.keys))
         trace.tenant_id, trace.key_id = outcome.principal.tenant_id, outcome.principal.key_id
-        trace.model = outcome.route.name
+        trace.model, trace.target = outcome.route.name, outcome.route.primary
         trace.reason = outcome.decision.reason
         start = first_headers(trace.request_id, stream=request.stream)
         start.extend(cors(trace.origin))
@@ -97,6 +100,7 @@ class ChatSurface:
             trace.reason = outcome.instead.decision.reason
             await relay.stored(outcome.instead)
         finally:
+            trace.target = outcome.passenger.flight.target or trace.target
             outcome.passenger.leave()
 
     def _parse(self, raw: bytes, headers: Headers) -> Parsed:
@@ -133,6 +137,7 @@ class ChatSurface:
             metrics.prompt_cached(cached)
         if trace.ttft_s is not None:
             metrics.first_byte(trace.source, trace.ttft_s)
+        self._ledger.answered(_line(trace, latency_s))
         ttft_s = trace.ttft_s
         self._log(
             {
@@ -153,6 +158,27 @@ class ChatSurface:
                 "completion_tokens": completion,
             }
         )
+
+
+def _line(trace: Trace, latency_s: float) -> Answered:
+    target = trace.target
+    return Answered(
+        trace.request_id,
+        trace.tenant_id,
+        trace.route,
+        trace.model,
+        "-" if target is None else target.provider,
+        "-" if target is None else target.upstream_model,
+        trace.source,
+        trace.cache,
+        trace.reason,
+        trace.status,
+        trace.stream,
+        trace.usage,
+        latency_s,
+        trace.ttft_s,
+        trace.took_s,
+    )
 
 
 def _with_user(body: Json, neutral: Json) -> Json:

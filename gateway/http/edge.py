@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gateway.http.asgi import Headers
 from gateway.pipeline import unauthorised
+from gateway.routes import Target
 from policies.types import Json
 
 _MAX_KEY_CHARS = 512
@@ -13,7 +14,12 @@ _MAX_KEY_CHARS = 512
 
 @dataclass(slots=True)
 class Trace:
-    """What one request did, for its log event and metrics; filled in on the way."""
+    """What one request did, for its log event, metrics and ledger; filled in on the way.
+
+    Attributes:
+        target: who answered, or would have been asked.
+        took_s: how long the model took when it gave a stored answer.
+    """
 
     route: str
     request_id: str
@@ -29,6 +35,8 @@ class Trace:
     stream: bool = False
     ttft_s: float | None = None
     usage: Json | None = None
+    target: Target | None = None
+    took_s: float = 0.0
 
 
 def bearer_digest(headers: Headers) -> bytes:

@@ -47,7 +47,7 @@ class Relay:
         trace = self.trace
         trace.status, trace.source = 200, served.layer
         trace.cache = "HIT" if served.decision.ttl_s > 0 else "STALE"
-        trace.usage = served.response.usage
+        trace.usage, trace.took_s = served.response.usage, served.took_s
         self.headers.extend(hit_headers(served, self.vendors))
         answer_id = new_id(self.dialect.id_prefix)
         if not trace.stream:

@@ -40,6 +40,7 @@ from gateway.wiring.admin import Office, admin_surface
 from gateway.wiring.encryption import open_encryption
 from gateway.wiring.feedback import feedback_surface
 from gateway.wiring.learning import Learning, open_learning
+from gateway.wiring.ledger import LedgerParts, open_ledger
 from gateway.wiring.meaning import Meaning, open_layers, open_meaning, semantic_link
 from gateway.wiring.pages import checks, metrics_page, readiness
 from gateway.wiring.traces import Tracing, open_tracing
@@ -61,6 +62,7 @@ class Gateway:
     guards: Guards
     meaning: Meaning | None
     learning: Learning | None
+    ledger: LedgerParts
     providers: dict[str, GuardedProvider]
     metrics: Metrics
     log: structlog.typing.FilteringBoundLogger
@@ -81,6 +83,7 @@ class Gateway:
         self.guards.close()
         for provider in self.providers.values():
             await provider.close()
+        await self.ledger.close()
         await self.link.close()
         await self.database.close()
         await self.tracing.close()
@@ -120,6 +123,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     layers = open_layers(parts)
     learning = open_learning(settings, parts.semantic, database, (metrics, log), now_s)
     meaning = open_meaning(parts, layers, guards, None if learning is None else learning.budget, now_s)
+    ledger = open_ledger(settings, database, link, metrics, now_s)
     outside = Outside(
         tracing.providers(providers),
         layers.exact,
@@ -133,6 +137,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         log,
         now_s,
         settings.engine.cache_epoch,
+        ledger.ledger.called,
         dead,
     )
     forwarder = Forwarder(outside)
@@ -149,7 +154,15 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
             "POST",
             tracing.endpoint(
                 path,
-                ChatSurface(name, _dialect(spec), pipeline, limits=settings.limits, metrics=metrics, log=requests),
+                ChatSurface(
+                    name,
+                    _dialect(spec),
+                    pipeline,
+                    limits=settings.limits,
+                    metrics=metrics,
+                    log=requests,
+                    ledger=ledger.ledger,
+                ),
             ),
         )
         for path, (name, spec) in DIALECTS.items()
@@ -170,6 +183,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     background.add(asyncio.create_task(_poll(replicas, metrics, log), name="poll-database"))
     opened = breakers(link, None if meaning is None else meaning.link, providers)
     background.add(asyncio.create_task(watch_for_ever(asked, opened, metrics), name="watch-parts"))
+    background.update(ledger.tasks())
     if meaning is not None:
         background.add(asyncio.create_task(meaning.sweep(), name="sweep-rows"))
     if learning is not None:
@@ -184,6 +198,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         guards,
         meaning,
         learning,
+        ledger,
         providers,
         metrics,
         log,

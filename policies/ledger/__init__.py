@@ -1,6 +1,6 @@
 """The ledger: what each request cost and saved, by layer; whole numbers that add up in any order; pure."""
 
-from policies.ledger.lines import LAYERS, SAVING, answer_line, call_line
+from policies.ledger.lines import LAYERS, SAVING, Worth, answer_line, call_line, worth_of
 from policies.ledger.money import PICO, pico_per_token, usd
 from policies.ledger.prices import Price, PriceRow, PriceTable, cost, read_price_rows, worth
 from policies.ledger.sums import ANSWERED, CALLED, FIGURES, Key, Sums, Tally, add_answer, add_call, merge, named
@@ -20,6 +20,7 @@ __all__ = [
     "Split",
     "Sums",
     "Tally",
+    "Worth",
     "add_answer",
     "add_call",
     "answer_line",
@@ -32,4 +33,5 @@ __all__ = [
     "split",
     "usd",
     "worth",
+    "worth_of",
 ]

@@ -1,5 +1,7 @@
 """One line of the ledger: what a request, or a call to a model, adds to the sums."""
 
+from typing import NamedTuple
+
 from policies.ledger.prices import Price, worth
 from policies.ledger.usage import Split
 
@@ -7,33 +9,49 @@ LAYERS = ("exact", "semantic", "coalesced", "model", "none")
 SAVING = frozenset({"exact", "semantic", "coalesced"})
 """Layers that answer without asking a model."""
 
+
+class Worth(NamedTuple):
+    """What an answer is worth.
+
+    Attributes:
+        split: of its usage.
+        pico: what asking the model again would cost at least; None when no price is known.
+    """
+
+    split: Split
+    pico: int | None
+
+
 OK = 200
 _MOST_US = 10**12
 
 
-def answer_line(
-    layer: str, status: int, split: Split | None, price: Price | None, *, latency_us: int, saved_us: int
-) -> tuple[int, ...]:
+def answer_line(layer: str, status: int, worth: Worth | None, latency_us: int, saved_us: int) -> tuple[int, ...]:
     """What an answered request adds, in the order of ANSWERED.
 
     Args:
         layer: who answered.
         status: as the client was told; 499 when it left.
-        split: of the usage that the client saw; None when it saw none.
-        price: of the model that would have been asked; None when it is not known.
+        worth: of the usage that the client saw; None when it saw none.
         latency_us: to the last byte, in microseconds.
         saved_us: how much longer the model took when it gave this answer.
     """
-    ended_well = status == OK
-    prompt = output = saved = unpriced = 0
-    if split is not None:
-        prompt, output = split.prompt, split.output
-        unpriced = int(price is None)
-        if price is not None and layer in SAVING:
-            saved = worth(split, price)
-    untold = int(ended_well and split is None)
-    time_us = (min(latency_us, _MOST_US), min(max(0, saved_us), _MOST_US))
-    return (1, int(not ended_well), untold, prompt, output, *time_us, saved, unpriced)
+    bad = 0 if status == OK else 1
+    latency_us, saved_us = min(latency_us, _MOST_US), min(max(0, saved_us), _MOST_US)
+    if worth is None:
+        return (1, bad, 1 - bad, 0, 0, latency_us, saved_us, 0, 0)
+    split, pico = worth
+    prompt = sum(split) - split.output
+    if pico is None:
+        return (1, bad, 0, prompt, split.output, latency_us, saved_us, 0, 1)
+    return (1, bad, 0, prompt, split.output, latency_us, saved_us, pico if layer in SAVING else 0, 0)
+
+
+def worth_of(split: Split | None, price: Price | None) -> Worth | None:
+    """The worth of an answer with this usage; None without one."""
+    if split is None:
+        return None
+    return Worth(split, None if price is None else worth(split, price))
 
 
 def call_line(split: Split | None, price: Price | None, *, call_us: int) -> tuple[int, ...]:

@@ -9,6 +9,8 @@ MOST_TOKENS = 100_000_000
 
 _RAM = ("ram", "host", "cpu")
 _DISK = ("disk", "storage")
+_READ_BESIDE = ("cache_read_input_tokens", "prompt_cache_hit_tokens")
+_NOTHING: Json = {}
 
 
 class Split(NamedTuple):
@@ -70,12 +72,13 @@ def split(usage: Json | None, *, engine: bool) -> Split | None:
         return None
     read = min(told.read, told.prompt)
     written = min(told.written, told.prompt - read)
-    long = min(written, _long(told.lives))
-    ram = min(read, _first(told.tiers, _RAM))
-    disk = min(read - ram, _first(told.tiers, _DISK))
+    long = min(written, _long(told.lives)) if written and told.lives else 0
+    ram = disk = 0
+    if read and told.tiers:
+        ram = min(read, _first(told.tiers, _RAM))
+        disk = min(read - ram, _first(told.tiers, _DISK))
     rest = read - ram - disk
-    own = engine or bool(told.tiers)
-    device, provider = (rest, 0) if own else (0, rest)
+    device, provider = (rest, 0) if engine or told.tiers else (0, rest)
     return Split(told.prompt - read - written, device, ram, disk, provider, written - long, long, told.output)
 
 
@@ -90,12 +93,14 @@ def _told(usage: Json) -> _Told | None:
 
 
 def _chat(usage: Json) -> _Told:
-    details = _object(usage, "prompt_tokens_details")
-    read = _first({**usage, **details}, ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens"))
-    written = _first({**usage, **details}, ("cache_write_tokens", "cache_creation_input_tokens"))
+    prompt, output = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    details = usage.get("prompt_tokens_details")
+    if not isinstance(details, dict):
+        details = _NOTHING
+    read = _count(details, "cached_tokens") or _first(usage, _READ_BESIDE)
+    written = _count(details, "cache_write_tokens") or _count(usage, "cache_creation_input_tokens")
     lives = _object(details, "cache_write_tokens_details") or _object(usage, "cache_creation")
-    tiers = _object(details, "cached_tokens_details")
-    return _Told(_count(usage, "prompt_tokens"), _count(usage, "completion_tokens"), read, written, lives, tiers)
+    return _Told(prompt, output, read, written, lives, _object(details, "cached_tokens_details"))
 
 
 def _responses(usage: Json) -> _Told:
@@ -128,14 +133,19 @@ def _is_long(name: str) -> bool:
 
 
 def _first(found: Json, names: tuple[str, ...]) -> int:
-    return next((count for name in names if (count := _count(found, name))), 0)
+    for name in names:
+        if name in found:
+            return _count(found, name)
+    return 0
 
 
 def _object(parent: Json, name: str) -> Json:
     value = parent.get(name)
-    return value if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) else _NOTHING
 
 
 def _count(parent: Json, name: str) -> int:
     value: Any = parent.get(name)
-    return min(MOST_TOKENS, max(0, value)) if type(value) is int else 0
+    if type(value) is not int or value < 0:
+        return 0
+    return min(MOST_TOKENS, value)

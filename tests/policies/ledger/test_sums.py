@@ -18,6 +18,7 @@ from policies.ledger import (
     merge,
     named,
     usd,
+    worth_of,
 )
 from policies.ledger.report import added, by_layer, cache_use, prompt_saved, totals
 
@@ -35,7 +36,7 @@ keys = st.builds(
 answers = st.builds(
     lambda layer, status, split, price, spent, saved: (
         "answer",
-        answer_line(layer, status, split, price, latency_us=spent, saved_us=saved),
+        answer_line(layer, status, worth_of(split, price), spent, saved),
     ),
     st.sampled_from(LAYERS),
     st.sampled_from([200, 200, 429, 499, 500]),
@@ -95,9 +96,9 @@ def test_a_day_by_layer() -> None:
     split = Split(1_000, 0, 0, 0, 50_000, 2_000, 0, 100)
     key = Key(1, "t", "m", "up", "a", "model")
     add_call(sums, key, call_line(split, PRICE, call_us=900_000))
-    add_answer(sums, key, answer_line("model", 200, split, PRICE, latency_us=901_000, saved_us=0))
+    add_answer(sums, key, answer_line("model", 200, worth_of(split, PRICE), 901_000, 0))
     for _ in range(3):
-        line = answer_line("exact", 200, split, PRICE, latency_us=500, saved_us=899_500)
+        line = answer_line("exact", 200, worth_of(split, PRICE), 500, 899_500)
         add_answer(sums, key._replace(layer="exact"), line)
     shown = {line.layer: line for line in by_layer({key.layer: named(tally) for key, tally in sums.items()})}
     assert [*shown] == [
@@ -124,7 +125,7 @@ def test_an_unknown_model_has_tokens_and_no_money() -> None:
     key = Key(1, "t", "m", "up", "a", "model")
     split = Split(10, 0, 0, 0, 0, 0, 0, 5)
     add_call(sums, key, call_line(split, None, call_us=1))
-    add_answer(sums, key, answer_line("model", 200, split, None, latency_us=1, saved_us=0))
+    add_answer(sums, key, answer_line("model", 200, worth_of(split, None), 1, 0))
     total = totals(named(sums[key]))
     assert (total.cost_usd, total.saved_usd, total.unpriced) == (None, None, 2)
     assert (total.prompt_tokens, total.call_completion_tokens) == (10, 5)
