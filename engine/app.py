@@ -64,6 +64,7 @@ class App:
             "/v1/completions": self._complete,
             "/tokenize": self._tokenize,
             "/detokenize": self._detokenize,
+            "/cache/purge": self._purge,
         }
         if path in posted:
             _allow(method, "POST")
@@ -128,6 +129,10 @@ class App:
         ids = token_calls.read_detokenize_call(body)
         text = await asyncio.to_thread(self.model.text, ids)
         await send_body(send, 200, token_calls.detokenized(text))
+
+    async def _purge(self, body: Any, _: Receive, send: Send) -> None:
+        forgotten = await self.worker.purge(token_calls.read_purge_call(body))
+        await send_body(send, 200, orjson.dumps({"blocks": forgotten}))
 
     async def _tell(
         self, generation: Generation, reply: Reply, streams: bool, receive: Receive, send: Send

@@ -1,7 +1,7 @@
 """The cycle of the engine: plan, run, sample, tell. One thread, no sockets, no waiting."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -122,6 +122,13 @@ class Core:
         if sequence is not None:
             self._end(sequence, FinishReason.ABORT, self._parts.clock())
             self._parts.observer.level(self.scheduler)
+
+    def purge(self, salts: Iterable[str]) -> int:
+        """Forget everything cached under these salts, in every tier; return how many blocks that were."""
+        kv = self.scheduler.kv
+        kept = 0 if kv.host is None else len(kv.host)
+        forgotten = sum(kv.purge(salt) for salt in salts)
+        return forgotten + (0 if kv.host is None else kept - len(kv.host))
 
     def fail_all(self, why: str) -> list[TokenEvent]:
         """End every sequence with an error."""

@@ -59,6 +59,14 @@ class QueueLimits:
     open_per_tenant: int
 
 
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """A command: forget what is cached under these salts, and tell how many blocks that were."""
+
+    salts: tuple[str, ...]
+    told: Callable[[int], None]
+
+
 class ClientGone:
     """Put into a generation's queue when its client has hung up."""
 
@@ -92,7 +100,7 @@ class Worker:
         self._core = core
         self._limits = limits
         self._clock = clock
-        self._commands: queue.SimpleQueue[Sequence | int | None] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[Sequence | Purge | int | None] = queue.SimpleQueue()
         self._generations: dict[int, Generation] = {}
         self._backlog = Backlog()
         self._pace = Pace()
@@ -151,6 +159,23 @@ class Worker:
         for seq_id in tuple(generation.open_ids):
             self._forget(generation, seq_id)
             self._commands.put(seq_id)
+
+    async def purge(self, salts: Iterable[str]) -> int:
+        """Forget what is cached under these salts, in every tier; return how many blocks that were.
+
+        Raises:
+            RequestError: 503 when the thread has died.
+        """
+        if not self.alive:
+            raise RequestError(503, "The engine has stopped.", kind="server_error")
+        done: asyncio.Future[int] = self._loop.create_future()
+
+        def tell(count: int) -> None:
+            if not done.done():
+                done.set_result(count)
+
+        self._commands.put(Purge(tuple(salts), tell))
+        return await done
 
     def _open(self, generation: Generation, family: list[Sequence]) -> None:
         """Book the answers to one prompt, which is computed once."""
@@ -233,13 +258,15 @@ class Worker:
                 return False
             if isinstance(command, Sequence):
                 events += self._core.add(command)
+            elif isinstance(command, Purge):
+                self._post(command.told, self._core.purge(command.salts))
             else:
                 self._core.abort(command)
             if events and self._commands.empty():
                 return True
         return True
 
-    def _post(self, call: Callable[..., None], *args: Iterable[TokenEvent] | Pace) -> None:
+    def _post(self, call: Callable[..., None], *args: Iterable[TokenEvent] | Pace | int) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call, *args)
 

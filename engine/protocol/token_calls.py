@@ -1,4 +1,4 @@
-"""`POST /tokenize` and `/detokenize`, in vLLM's shape."""
+"""`POST /tokenize` and `/detokenize`, in vLLM's shape, and what `/cache/purge` takes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +12,8 @@ from engine.protocol.fields import bad_field, read_bool
 from engine.protocol.messages import Message, read_messages
 from engine.protocol.prompt_cache import lift_prompt_cache
 from engine.protocol.tools import Tool, read_tools
+
+MAX_SALTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,20 @@ def read_detokenize_call(body: Any) -> tuple[int, ...]:
     if not isinstance(body, dict):
         raise RequestError(400, "The request body must be a JSON object.")
     return read_token_ids("tokens", body.get("tokens"))
+
+
+def read_purge_call(body: Any) -> tuple[str, ...]:
+    """Check a body and return the salts whose blocks are to go.
+
+    Raises:
+        RequestError: 400, naming the field.
+    """
+    salts = body.get("salts") if isinstance(body, dict) else None
+    if not isinstance(salts, list) or not all(isinstance(salt, str) and salt for salt in salts):
+        raise bad_field("salts", "must be an array of texts")
+    if not 0 < len(salts) <= MAX_SALTS:
+        raise bad_field("salts", f"must hold 1 to {MAX_SALTS} of them")
+    return tuple(salts)
 
 
 def tokenized(ids: Sequence[int], max_context: int, spellings: Sequence[str] | None) -> bytes:

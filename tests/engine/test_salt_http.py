@@ -31,3 +31,30 @@ async def test_a_salt_is_not_lost_on_the_way(tiny_folder: Path, surface: str) ->
         for salt in ({"cache_salt": "a"}, {"cache_salt": "b"}, {}):
             assert await cached(running, surface, **salt) == 0
             assert await cached(running, surface, **salt) > 0
+
+
+async def purged(running: Served, salts: object) -> tuple[int, Any]:
+    async with running.http() as http:
+        reply = await http.post("/cache/purge", json={"salts": salts})
+    return reply.status_code, reply.json()
+
+
+async def test_a_purge_takes_the_blocks_of_its_salts_and_no_others(tiny_folder: Path) -> None:
+    surface = "/v1/completions"
+    config = tiny.small_config(kv_tokens=2048)
+    with serving(tiny_folder, ScriptedRunner(300, script("ok")), config) as running:
+        for salt in ("a", "b"):
+            assert await cached(running, surface, cache_salt=salt) == 0
+        status, told = await purged(running, ["a", "unknown"])
+        assert status == 200
+        assert told["blocks"] > 0
+        assert await purged(running, ["a"]) == (200, {"blocks": 0})
+        assert await cached(running, surface, cache_salt="a") == 0
+        assert await cached(running, surface, cache_salt="b") > 0
+
+
+@pytest.mark.parametrize("salts", [None, [], "a", [1], [""], ["a"] * 10_001])
+async def test_a_purge_of_nothing_is_refused(tiny_folder: Path, salts: object) -> None:
+    with serving(tiny_folder, ScriptedRunner(300, script("ok")), tiny.small_config(kv_tokens=2048)) as running:
+        status, told = await purged(running, salts)
+    assert (status, told["error"]["param"]) == (400, "salts")
