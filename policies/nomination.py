@@ -112,3 +112,31 @@ class NearRows(msgspec.Struct, frozen=True, array_like=True):
     """(row, similarity), nearest first."""
 
     rows: tuple[tuple[int, float], ...]
+
+
+class Settle(msgspec.Struct, frozen=True, array_like=True):
+    """Asks the service to forget what is gone: reach a change, write a snapshot without it, and drop its caches.
+
+    Attributes:
+        change: that must be reached.
+        rows: that must not be in the index then.
+    """
+
+    change: int
+    rows: tuple[int, ...] = ()
+
+
+class Settled(msgspec.Struct, frozen=True, array_like=True):
+    """What came of it.
+
+    Attributes:
+        reached: the change up to which the index holds everything; less than asked for when that took too long.
+        held: how many of the rows are in the index all the same.
+        rows: how many the index holds.
+        snapshot: whether no snapshot from before is left on disk.
+    """
+
+    reached: int
+    held: int
+    rows: int
+    snapshot: bool

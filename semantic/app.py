@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from policies.nomination import Ask, Near, Pairs, Texts
+from policies.nomination import Ask, Near, Pairs, Settle, Texts
 from semantic.errors import BusyError, RequestError, SemanticError
-from semantic.limits import check_ask, check_near, check_pairs, check_texts
+from semantic.limits import check_ask, check_near, check_pairs, check_settle, check_texts
 from semantic.metrics import CONTENT_TYPE
 from semantic.wiring import Service
 
@@ -27,6 +27,7 @@ _WORKERS = 48
 _CATCH_UP_S = 0.1
 """Longest wait for the index to reach the change that a look-up names; then it answers with what it has."""
 
+_SETTLE = "/v1/settle"
 _MSGPACK = b"application/msgpack"
 _PACK = msgspec.msgpack.Encoder().encode
 
@@ -45,6 +46,7 @@ class App:
         self._pool = ThreadPoolExecutor(_WORKERS, "judge")
         self._open = 0
         judge = service.judge
+        self._settle = msgspec.msgpack.Decoder(Settle)
         self._posted: dict[
             str, tuple[msgspec.msgpack.Decoder[Any], Callable[[Any], None], Callable[[Any], Any]]
         ] = {
@@ -81,7 +83,7 @@ class App:
         except SemanticError as error:
             self._service.metrics.fault("request")
             status, body, kind = 500, _pack_error(str(error)), _MSGPACK
-        known = path in self._posted or path in {"/health", "/metrics"}
+        known = path in self._posted or path in {"/health", "/metrics", _SETTLE}
         self._service.metrics.request(path if known else "other", status, time.perf_counter() - began)
         headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))]
         await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -94,10 +96,12 @@ class App:
         self._authorise(scope)
         if path == "/metrics":
             return 200, self._service.metrics.exposition(), CONTENT_TYPE.encode()
-        if path not in self._posted:
+        if path not in self._posted and path != _SETTLE:
             raise RequestError(404, f"there is no {path}")
         if method != "POST":
             raise RequestError(405, f"{path} takes POST")
+        if path == _SETTLE:
+            return 200, await self._settled(await _read_body(receive)), _MSGPACK
         return 200, await self._judged(path, await _read_body(receive)), _MSGPACK
 
     async def _judged(self, path: str, body: bytes) -> bytes:
@@ -115,6 +119,14 @@ class App:
             raise RequestError(400, f"the body is not what {path} takes: {error}") from error
         finally:
             self._open -= 1
+
+    async def _settled(self, body: bytes) -> bytes:
+        try:
+            asked = self._settle.decode(body)
+        except msgspec.DecodeError as error:
+            raise RequestError(400, f"the body is not what {_SETTLE} takes: {error}") from error
+        check_settle(asked)
+        return _PACK(await self._service.settle(asked))
 
     def _authorise(self, scope: Scope) -> None:
         if self._token is None:

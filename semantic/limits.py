@@ -2,7 +2,7 @@
 
 import math
 
-from policies.nomination import Ask, Near, Pairs, Texts
+from policies.nomination import Ask, Near, Pairs, Settle, Texts
 from semantic.errors import RequestError
 
 MOST_TEXTS = 256
@@ -10,6 +10,7 @@ MOST_PAIRS = 64
 MOST_CANDIDATES = 32
 MOST_NEAR = 1000
 MOST_TURNS = 200
+MOST_SETTLED = 1_000_000
 _DIGEST_BYTES = 32
 
 
@@ -39,6 +40,12 @@ def check_near(asked: Near) -> None:
     _within("limit", asked.limit, MOST_NEAR)
     if not math.isfinite(asked.similarity) or not -1 <= asked.similarity <= 1:
         raise RequestError(400, "similarity must be from -1 to 1")
+
+
+def check_settle(asked: Settle) -> None:
+    """Refuses too many rows."""
+    if len(asked.rows) > MOST_SETTLED:
+        raise RequestError(400, f"rows: {len(asked.rows)} are more than {MOST_SETTLED}")
 
 
 def _within(name: str, count: int, most: int) -> None:

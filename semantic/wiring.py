@@ -11,12 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from policies.nomination import Settle, Settled
 from policies.questions import Question
 from policies.vetoes import Lexicon
 from semantic.embedders.contract import Embedder
 from semantic.embedders.shared import SharedEmbedder
 from semantic.embedders.table import load_embedder
-from semantic.errors import ModelError, StoreError
+from semantic.errors import BusyError, ModelError, StoreError
 from semantic.index.index import Index
 from semantic.index.keeper import Keeper, load
 from semantic.index.snapshot import Origin
@@ -36,6 +37,7 @@ from semantic.vetoes import FactVetoes, Vetoes
 _LOG = logging.getLogger("semantic")
 _RETRY_S = 1.0
 _MIB = 1 << 20
+_SETTLE_S = 20.0
 
 _VERIFIER = "semantic.verifier:load_verifier"
 """Takes a folder, or None for the packaged weights, and a number of threads."""
@@ -104,6 +106,21 @@ def build_judge(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """What has to forget besides the index."""
+
+    keeper: Keeper
+    store: RowStore
+    questions: StoredQuestions
+
+    def forget(self) -> bool:
+        """Drops data keys and questions from memory, and writes the snapshot anew; false when that failed."""
+        self.store.forget_keys()
+        self.questions.clear()
+        return self.keeper.snapshot_now()
+
+
 class Service:
     """The index and what feeds it; lives in one event loop.
 
@@ -125,6 +142,7 @@ class Service:
         self._options = options
         self._models = models
         self._questions: Questions | None = asked
+        self._forgetting: Forgetting | None = None
         self.judge = build_judge(models, self.index, self, metrics, lambda: self.reached)
         self._watch()
 
@@ -141,6 +159,20 @@ class Service:
     def questions(self, rows: Sequence[int]) -> Mapping[int, Question]:
         """What was asked in rows; see `semantic.judge.Questions`."""
         return self._questions.questions(rows) if self._questions is not None else {}
+
+    async def settle(self, asked: Settle) -> Settled:
+        """Forgets what is gone, in memory and on disk.
+
+        Raises:
+            BusyError: the rows are not followed yet, or there are none.
+        """
+        if self.follower is None or self._forgetting is None:
+            raise BusyError("the rows are not followed yet")
+        await self.follower.reach(asked.change, _SETTLE_S)
+        snapshot = await asyncio.to_thread(self._forgetting.forget)
+        self._models.embedder.forget()
+        held = sum(row in self.index for row in asked.rows)
+        return Settled(self.reached, held, len(self.index), snapshot)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -181,6 +213,7 @@ class Service:
             every_s=self._options.snapshot_s,
             failed=self.metrics.fault,
         )
+        self._forgetting = Forgetting(keeper, store, questions)
         keeper.start()
         try:
             await self.follower.run()

@@ -22,6 +22,7 @@ Work = Callable[[AsyncConnection], Awaitable[T]]
 
 DEADLINE_S = 2.0
 MIGRATION_DEADLINE_S = 60.0
+SCRUB_DEADLINE_S = 600.0
 _CLOSING_S = 2.0
 
 
@@ -43,6 +44,10 @@ class Backend(Protocol):
 
     def migrating(self, deadline_s: float) -> AbstractAsyncContextManager[AsyncConnection]:
         """Opens the transaction of a migration, one at a time over all processes."""
+        ...
+
+    async def scrub(self, deadline_s: float) -> str:
+        """Makes what was deleted unreadable in the files; says what is left to do, or nothing."""
         ...
 
 
@@ -112,6 +117,21 @@ class Database:
                 await connection.run_sync(move_schema, revision)
 
         await self._within(move, MIGRATION_DEADLINE_S)
+
+    async def scrub(self) -> str:
+        """Makes what was deleted unreadable in the database's own files, as far as that can be done from here.
+
+        Returns:
+            What is left for the operator to do; empty when nothing is.
+
+        Raises:
+            DatabaseUnavailable: it takes over ten minutes, or somebody holds the database.
+        """
+
+        async def work() -> str:
+            return await self._backend.scrub(SCRUB_DEADLINE_S)
+
+        return await self._within(work, SCRUB_DEADLINE_S)
 
     async def read(self, work: Work[T]) -> T:
         """Runs `work` in a transaction that changes nothing.

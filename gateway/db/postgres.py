@@ -44,6 +44,25 @@ class PostgresBackend:
             await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ALONE})
             yield connection
 
+    async def scrub(self, deadline_s: float) -> str:
+        """Frees the space of removed rows; only the server's operator can have it overwritten."""
+        async with self.engine.connect() as opened:
+            connection = await opened.execution_options(isolation_level="AUTOCOMMIT")
+            await connection.execute(text(f"SET statement_timeout = {int(deadline_s * 1000)}"))
+            try:
+                for table in _ERASED_FROM:
+                    await connection.execute(text(f"VACUUM {table}"))
+            finally:
+                await connection.execute(text("RESET statement_timeout"))
+        return _LEFT_TO_DO
+
+
+_ERASED_FROM = ("semantic_rows", "semantic_vectors", "budget_marks", "data_keys", "purge_log", "audit", "api_keys")
+_LEFT_TO_DO = (
+    "VACUUM freed the space of removed rows; PostgreSQL writes over it in time. VACUUM FULL of "
+    f"{', '.join(_ERASED_FROM)} does so now; WAL segments and backups go when your retention says"
+)
+
 
 def _make_engine(url: URL, deadline_s: float) -> AsyncEngine:
     limit_ms = int(deadline_s * 1000)

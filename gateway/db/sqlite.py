@@ -73,8 +73,8 @@ class SqliteBackend:
             raise DatabaseUnavailable(f"cannot open {path}: {error.strerror}") from error
         self._turn = FileTurn(path.with_name(path.name + ".lock"))
         # SQLite gives up waiting for a foreign lock before our deadline does, so the connection stays usable.
-        busy_ms = min(_MAX_BUSY_MS, int(deadline_s * 750))
-        self.engine = _make_engine(path, deadline_s, busy_ms)
+        self._busy_ms = min(_MAX_BUSY_MS, int(deadline_s * 750))
+        self.engine = _make_engine(path, deadline_s, self._busy_ms)
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
@@ -99,6 +99,19 @@ class SqliteBackend:
             await connection.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"})
             async with connection.begin():
                 yield connection
+
+    async def scrub(self, deadline_s: float) -> str:
+        """Rebuilds the file without what was deleted and empties the log beside it; "" when all of that is done."""
+        async with self._turn, self.engine.connect() as connection:
+            raw = await connection.get_raw_connection()
+            driver: Any = raw.driver_connection
+            await driver.execute(f"PRAGMA busy_timeout={int(deadline_s * 500)}")
+            try:
+                await driver.execute("VACUUM")
+                rows = await driver.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                await driver.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+        return "" if not rows[0][0] else "the log could not be emptied: somebody reads the database; do it again"
 
 
 def sqlite_path(url: URL) -> Path:
@@ -131,6 +144,7 @@ def _prepare(connection: Any, _record: object) -> None:
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute("PRAGMA secure_delete=ON")  # what is deleted is overwritten
     cursor.close()
 
 

@@ -17,6 +17,8 @@ from policies.nomination import (
     NearRows,
     Nominated,
     Pairs,
+    Settle,
+    Settled,
     Texts,
     Vectors,
     Verdicts,
@@ -105,6 +107,14 @@ class SemanticLink:
             return len(answer.vectors) == len(texts.texts)
 
         return await self._call("/v1/embed", texts, Vectors, deadline_s, sane)
+
+    async def settle(self, settle: Settle, deadline_s: float) -> Settled:
+        """Makes the service forget what is gone, in memory and on disk.
+
+        Raises:
+            SemanticUnavailable: as `nominate`.
+        """
+        return await self._call("/v1/settle", settle, Settled, deadline_s, lambda _: True)
 
     async def healthy(self) -> bool:
         """Whether the service says that it has loaded and caught up; opens or closes no breaker."""

@@ -69,6 +69,10 @@ class SharedEmbedder:
                 self._cache.put(key, np.array(vector))
         return found
 
+    def forget(self) -> None:
+        """Forgets the vectors of texts asked for."""
+        self._cache.clear()
+
     def close(self) -> None:
         """Ends the model's thread. Idempotent."""
         self._batcher.close()

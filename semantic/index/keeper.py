@@ -57,6 +57,7 @@ class Keeper:
         self._every_s = every_s
         self._failed = failed or (lambda _what: None)
         self._written = -1
+        self._writing = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="keeper", daemon=True)
 
@@ -70,6 +71,11 @@ class Keeper:
             self._stop.set()
             self._thread.join()
             self._snapshot()
+
+    def snapshot_now(self) -> bool:
+        """Replaces the snapshot on disk by one of the index as it is, where there is a folder; false when it fails."""
+        self._written = -1
+        return self._snapshot(empty=True)
 
     def rebuild_due(self) -> int:
         """Rebuilds every cell that is due; returns how many."""
@@ -95,13 +101,16 @@ class Keeper:
             _LOG.exception("a cell of %d rows could not be rebuilt", len(cell))
             self._failed("rebuild")
 
-    def _snapshot(self) -> None:
+    def _snapshot(self, *, empty: bool = False) -> bool:
         reached = self._reached()
-        if self._folder is None or reached in {self._written, 0}:
-            return
+        if self._folder is None or (reached in {self._written, 0} and not empty):
+            return True
         try:
-            write(self._folder, self._origin, reached, len(self._index), pack(self._index))
+            with self._writing:
+                write(self._folder, self._origin, reached, len(self._index), pack(self._index))
             self._written = reached
         except Exception:  # noqa: BLE001  (counted; the index serves on)
             _LOG.exception("no snapshot could be written to %s", self._folder)
             self._failed("snapshot")
+            return False
+        return True

@@ -153,6 +153,7 @@ def _prepare(connection: Any, _record: object) -> None:
     connection.isolation_level = None  # the driver's own BEGIN is deferred; ours is chosen in _begin
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA secure_delete=ON")
     cursor.close()
 
 

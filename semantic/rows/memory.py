@@ -43,6 +43,10 @@ class StoredQuestions:
         """Forgets a row."""
         self._kept.discard(row)
 
+    def clear(self) -> None:
+        """Forgets every question; those still stored are read again."""
+        self._kept.clear()
+
     def questions(self, rows: Sequence[int]) -> Mapping[int, Question]:
         """The questions of the rows that are still live.
 
