@@ -1,6 +1,7 @@
 """Feedback: "that answer was wrong" takes the entry and what is near it out of service, and teaches the budget."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +12,7 @@ from gateway.db import PurgeRepository, SemanticRow, SemanticRows
 from gateway.db.budget import MarkRow, PoolName
 from gateway.errors import ApiError, DatabaseUnavailable, SemanticUnavailable, StoreUnavailable
 from gateway.invalidation.contract import Announcer
-from gateway.invalidation.replica import Replicas
+from gateway.invalidation.replica import Replicas, TenantReplica
 from gateway.invalidation.telling import Records, tell
 from gateway.layers.entry import EntryError, Sealer
 from gateway.layers.exact import ExactLayer
@@ -87,21 +88,27 @@ class Feedback:
         Raises:
             ApiError: 404: the tenant has no such answer; 503: it could not be done, and may be asked again.
         """
-        key = _key_of(id_)
-        try:
+        with self._in_full():
             replica = await self._desk.replicas.owner(key_digest)
-            opened = None if key is None else await self._entry(principal.tenant_id, key)
-            keys = [] if key is None else [key, *_source(opened)]
-            rows = await self._desk.rows.of_keys(principal.tenant_id, keys) if keys else []
-            if key is None or replica is None or (opened is None and not rows):
+            if replica is None:
                 raise _unknown(id_)
-            if verdict == "right":
-                return Done(id_, verdict, already=False, labels=await self._label(principal, rows, right=True))
-            dead = opened is None or replica.purges.verdict(opened.entry.made(), opened.entry.as_of) == "hard"
-            live = [row for row in rows if row.state == _LIVE]
-            if dead and not live:
-                return Done(id_, verdict, already=True)
-            return await self._wrong(principal, id_, keys, live)
+            return await self._act(replica, f"key {principal.key_id}", id_, verdict)
+
+    async def take_for(self, tenant_id: str, actor: str, id_: str, verdict: str) -> Done:
+        """Acts on what somebody else says for a tenant that must exist.
+
+        Raises:
+            ApiError: as `take`.
+        """
+        with self._in_full():
+            replica = TenantReplica(tenant_id)
+            await self._desk.replicas.refresh(replica)
+            return await self._act(replica, actor, id_, verdict)
+
+    @contextlib.contextmanager
+    def _in_full(self) -> Iterator[None]:
+        try:
+            yield
         except (DatabaseUnavailable, StoreUnavailable):
             self._desk.metrics.fault("feedback", "unavailable")
             raise ApiError(
@@ -111,6 +118,21 @@ class Feedback:
                 kind="server_error",
                 headers={"retry-after": "1"},
             ) from None
+
+    async def _act(self, replica: TenantReplica, actor: str, id_: str, verdict: str) -> Done:
+        key, tenant_id = _key_of(id_), replica.tenant_id
+        opened = None if key is None else await self._entry(tenant_id, key)
+        keys = [] if key is None else [key, *_source(opened)]
+        rows = await self._desk.rows.of_keys(tenant_id, keys) if keys else []
+        if key is None or (opened is None and not rows):
+            raise _unknown(id_)
+        if verdict == "right":
+            return Done(id_, verdict, already=False, labels=await self._label(tenant_id, rows, right=True))
+        dead = opened is None or replica.purges.verdict(opened.entry.made(), opened.entry.as_of) == "hard"
+        live = [row for row in rows if row.state == _LIVE]
+        if dead and not live:
+            return Done(id_, verdict, already=True)
+        return await self._wrong((tenant_id, actor), id_, keys, live)
 
     async def _entry(self, tenant_id: str, key: bytes) -> Opened | None:
         found = await self._desk.exact.look_up(tenant_id, key.hex())
@@ -123,20 +145,21 @@ class Feedback:
 
     async def _wrong(
         self,
-        principal: Principal,
+        whose: tuple[str, str],
         id_: str,
         keys: Sequence[bytes],
         live: Sequence[SemanticRow],
     ) -> Done:
-        labels = await self._label(principal, live, right=False)
-        near = await self._near(principal.tenant_id, live)
+        tenant_id, actor = whose
+        labels = await self._label(tenant_id, live, right=False)
+        near = await self._near(tenant_id, live)
         own = [row.row for row in live]
         others = sorted(set(near or ()) - set(own))
         desk, now_s = self._desk, self._desk.now_s()
-        quarantined = await desk.rows.quarantine(principal.tenant_id, own, now_s) if own else 0
-        neighbours = await desk.rows.quarantine(principal.tenant_id, others, now_s) if others else 0
+        quarantined = await desk.rows.quarantine(tenant_id, own, now_s) if own else 0
+        neighbours = await desk.rows.quarantine(tenant_id, others, now_s) if others else 0
         for key in keys:
-            await self._purge(principal, key)
+            await self._purge(tenant_id, actor, key)
         desk.metrics.feedback("wrong")
         return Done(
             id_,
@@ -148,21 +171,21 @@ class Feedback:
             labels=labels,
         )
 
-    async def _purge(self, principal: Principal, key: bytes) -> None:
+    async def _purge(self, tenant_id: str, actor: str, key: bytes) -> None:
         """Purges one exact key, hard, and tells every worker."""
         desk = self._desk
         row = await desk.purges.append(
-            principal.tenant_id,
+            tenant_id,
             "key",
             key.hex(),
             "hard",
-            f"key {principal.key_id}",
+            actor,
             "reported wrong",
             desk.now_s(),
         )
-        state = await desk.records.tenants.state(principal.tenant_id)
+        state = await desk.records.tenants.state(tenant_id)
         auth_seq = 0 if state is None else state.auth_seq
-        await tell(desk.announcer, desk.records, principal.tenant_id, (auth_seq, row.seq), desk.now_s())
+        await tell(desk.announcer, desk.records, tenant_id, (auth_seq, row.seq), desk.now_s())
 
     async def _near(self, tenant_id: str, rows: Sequence[SemanticRow]) -> set[int] | None:
         """Rows near these; None when the service does not say."""
@@ -179,10 +202,10 @@ class Feedback:
                 return None
         return found
 
-    async def _label(self, principal: Principal, rows: Sequence[SemanticRow], *, right: bool) -> int:
+    async def _label(self, tenant_id: str, rows: Sequence[SemanticRow], *, right: bool) -> int:
         """Labels for the budget, at the scores at which the rows came up last in this worker."""
         budget = self._desk.budget
-        marks = [] if budget is None else [self._mark(budget, principal, row, right=right) for row in rows]
+        marks = [] if budget is None else [self._mark(budget, tenant_id, row, right=right) for row in rows]
         known = [mark for mark in marks if mark is not None]
         if budget is not None and known:
             await budget.add(known)
@@ -190,12 +213,12 @@ class Feedback:
             self._desk.metrics.feedback("right")
         return len(known)
 
-    def _mark(self, budget: Budget, principal: Principal, row: SemanticRow, *, right: bool) -> MarkRow | None:
-        seen = budget.score_for(principal.tenant_id, row.route, row.row)
+    def _mark(self, budget: Budget, tenant_id: str, row: SemanticRow, *, right: bool) -> MarkRow | None:
+        seen = budget.score_for(tenant_id, row.route, row.row)
         if seen is None:
             return None
         models, score = seen
-        name = PoolName(principal.tenant_id, row.route, models)
+        name = PoolName(tenant_id, row.route, models)
         return MarkRow(0, name, row.row, score, right, "feedback", None, self._desk.now_s())
 
 

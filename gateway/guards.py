@@ -83,6 +83,7 @@ class Guards:
 
     Attributes:
         policy_version: equal only for equal judgement.
+        built: the guards, with what each was built from.
         hidden: names of guards whose findings must never reach the index.
     """
 
@@ -93,9 +94,9 @@ class Guards:
         metrics: Metrics,
         cpu_s: Callable[[], float] = time.thread_time,
     ) -> None:
-        built = list(guards)
-        self.policy_version = policy_version(built)
-        self._guards = [guard for guard, _ in built]
+        self.built = tuple(guards)
+        self.policy_version = policy_version(self.built)
+        self._guards = [guard for guard, _ in self.built]
         self._of_questions = [guard for guard in self._guards if guard.of_questions]
         self.hidden = frozenset(guard.name for guard in self._of_questions)
         self._deadline_s = settings.deadline_ms / 1000

@@ -18,6 +18,7 @@ from gateway.invalidation.replica import Replicas, TenantReplica
 from gateway.layers.entry import Sealer
 from gateway.layers.exact import ExactLayer, Found
 from gateway.layers.opened import Opened
+from gateway.limits import Asking, Limiter
 from gateway.routes import Route, Routes
 from gateway.semantic_walk import SemanticWalk, Sought
 from gateway.settings import CacheSettings
@@ -27,6 +28,7 @@ from policies.controls import NO_CONTROLS, Controls, partitioning_only
 from policies.decide import Bypass, Hit, Lookup, Miss, Stale, route
 from policies.freshness import StaleRules
 from policies.keys import CacheKey
+from policies.limits import NO_LIMITS
 from policies.types import Principal
 
 _MAX_KEYS_A_BODY = 16
@@ -47,6 +49,7 @@ class Rooms:
     flights: Flights
     forwarder: Forwarder
     guards: Guards
+    limiter: Limiter
     semantic: SemanticWalk | None
     metrics: Metrics
     cache: CacheSettings
@@ -87,22 +90,28 @@ class Pipeline:
         """A stored answer, or a place on the flight that fetches one.
 
         Raises:
-            ApiError: the credential, the model's name or `only-if-cached` forbids an answer.
+            ApiError: the credential, a limit, the model's name or `only-if-cached` forbids an answer.
         """
         rooms = self._rooms
         came = time.perf_counter()
         replica = await self._owner(asked.key_digest)
-        target = rooms.routes.resolve(asked.request.model)
-        if target is None:
-            await self._look_up(replica, None)
-            self._principal(replica, asked.key_digest, came)
-            raise _no_such_model(asked.request.model)
-        controls = honoured(asked.controls, rooms.cache)
-        plan = route(asked.request.body, controls, target.mode)
-        key = None if isinstance(plan, Bypass) else self._key(replica.tenant_id, target, asked, controls)
-        begun = time.perf_counter()
-        found = await self._look_up(replica, key)
+        asking = self._counted(replica, asked)
+        controls = honoured(asked.controls, self._rooms.cache)
+        overrides = None
+        while overrides is not replica.overrides:  # a change that came with the look-up is obeyed at once
+            overrides = replica.overrides
+            target = self._rooms.routes.resolve(asked.request.model)
+            if target is None:
+                await self._look_up(replica, None)
+                self._principal(replica, asked.key_digest, came)
+                raise _no_such_model(asked.request.model)
+            target = target.under(overrides.modes)
+            plan = route(asked.request.body, controls, target.mode)
+            key = None if isinstance(plan, Bypass) else self._key(replica.tenant_id, target, asked, controls)
+            begun = time.perf_counter()
+            found = await self._look_up(replica, key)
         principal = self._principal(replica, asked.key_digest, came)
+        await self._admit(replica, asked, asking)
         walk = Walk(asked, replica, principal, target, controls, plan, key)
         if isinstance(plan, Bypass) or key is None:
             return self._fly(walk, plan if isinstance(plan, Bypass) else Bypass("off"))
@@ -114,6 +123,27 @@ class Pipeline:
             excuse = await self._exact.excuse(walk, key, entry, decision)
             walk.instead = None if excuse is None else self._served(walk, key, excuse, entry)
         return await self._by_meaning(walk, key, decision)
+
+    def ended(self, request_id: str) -> None:
+        """A request has been answered in full, or will not be."""
+        self._rooms.limiter.leave(request_id)
+
+    def spent(self, tenant_id: str, tokens: int) -> None:
+        """A model has processed tokens for a tenant."""
+        self._rooms.limiter.spent(tenant_id, tokens)
+
+    def _counted(self, replica: TenantReplica, asked: Asked) -> Asking | None:
+        """Has a request of a limited tenant counted in the round trip of the look-up; one of a known key only."""
+        limits = replica.overrides.limits
+        if limits is NO_LIMITS or replica.principal(asked.key_digest) is None:
+            return None
+        return self._rooms.limiter.ask(replica.tenant_id, limits, asked.request_id)
+
+    async def _admit(self, replica: TenantReplica, asked: Asked, asking: Asking | None) -> None:
+        limits = replica.overrides.limits
+        if limits is not NO_LIMITS:
+            counted = asking or self._rooms.limiter.ask(replica.tenant_id, limits, asked.request_id)
+            await self._rooms.limiter.admit(counted, limits, asked.request_id)
 
     async def _by_meaning(self, walk: Walk, key: CacheKey, decision: Miss) -> Served | Flying:
         """After an exact miss: an answer to the same question put otherwise, or the model's."""

@@ -130,6 +130,19 @@ class BudgetRepository:
 
         return await self._database.read(work)
 
+    async def told(self, tenants: frozenset[str] | None, limit: int, before: int | None) -> list[MarkRow]:
+        """Labels that came of feedback, the newest first; of these tenants, or of all."""
+        query = select(*_READ).where(_MARKS.how == "feedback").order_by(_MARKS.id.desc()).limit(limit)
+        if tenants is not None:
+            query = query.where(_MARKS.tenant_id.in_(sorted(tenants)))
+        if before is not None:
+            query = query.where(_MARKS.id < before)
+
+        async def work(connection: AsyncConnection) -> list[MarkRow]:
+            return [_mark(row) for row in await connection.execute(query)]
+
+        return await self._database.read(work)
+
     async def head(self) -> int:
         """The highest number of a label; 0 when there is none."""
 

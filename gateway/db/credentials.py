@@ -10,7 +10,7 @@ from gateway.db.records import PURGE_KINDS, PURGE_MODES, PurgeKind, PurgeMode
 from policies.purge_scopes import Purge, named
 
 KEY_PREFIX = "lam_"
-TOKEN_PREFIX = "lat_"
+TOKEN_PREFIX = "lat_"  # noqa: S105  (not a secret, but how one begins)
 MIN_KEY_CHARS = 16
 MAX_KEY_CHARS = 512
 MAX_TEXT_CHARS = 512
@@ -113,5 +113,5 @@ def check_purge(kind: PurgeKind, value: str, mode: PurgeMode) -> None:
         raise RecordError("invalid", "a key digest is 64 lower-case hexadecimal digits")
     if kind == "version" and not all(value.partition("=")[:2]):
         raise RecordError("invalid", "a version is given as name=value")
-    if kind in ("age", "versions") and named(Purge(1, kind, value, mode)).values == _EVERYTHING:
+    if kind in ("age", "versions", "print") and named(Purge(1, kind, value, mode)).values == _EVERYTHING:
         raise RecordError("invalid", f"{value[:80]!r} names no {kind}")

@@ -34,6 +34,17 @@ class TenantRepository:
 
         return await self._database.write(work)
 
+    async def page(self, limit: int, after: str, only: frozenset[str] | None) -> list[TenantRecord]:
+        """Lists at most `limit` tenants whose names come after this one; of `only` these ids, when given."""
+        query = select(TENANTS).where(TENANTS.c.name > after).order_by(TENANTS.c.name).limit(limit)
+        if only is not None:
+            query = query.where(TENANTS.c.id.in_(sorted(only)))
+
+        async def work(connection: AsyncConnection) -> list[TenantRecord]:
+            return [TenantRecord(*row) for row in await connection.execute(query)]
+
+        return await self._database.read(work)
+
     async def list(self) -> list[TenantRecord]:
         """Lists all tenants by name, disabled ones too."""
 

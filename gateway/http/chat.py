@@ -68,6 +68,7 @@ class ChatSurface:
                 await self._send_error(send, trace, late.status, error_body(late), late.headers)
             trace.reason = late.code or late.kind
         finally:
+            self._pipeline.ended(trace.request_id)
             asyncio.get_running_loop().call_soon(self._record, trace)  # the reply, queued before, leaves first
 
     async def _answer(self, headers: Headers, receive: Receive, send: Send, trace: Trace) -> None:
@@ -133,6 +134,8 @@ class ChatSurface:
         cached = cached_tokens(trace.usage) if trace.source == "model" else 0
         if trace.usage is not None:
             metrics.tokens(trace.source, trace.model, prompt, completion)
+            if trace.source == "model":
+                self._pipeline.spent(trace.tenant_id, prompt + completion)
         if cached:
             metrics.prompt_cached(cached)
         if trace.ttft_s is not None:

@@ -17,6 +17,7 @@ from gateway.explain.meaning import Meaning as ExplainMeaning
 from gateway.explain.meaning import Sources, Weigh
 from gateway.explain.nearest import Nearest
 from gateway.explain.word_lists import WordLists
+from gateway.feedback import Feedback
 from gateway.guards import Guards
 from gateway.http.asgi import Endpoint
 from gateway.http.ops import Check
@@ -31,6 +32,15 @@ from policies.budget import Decision
 from policies.nomination import Candidate
 
 ROUTERS: dict[str, str] = {
+    "tenants": "gateway.http.admin.tenants:tenants_router",
+    "keys": "gateway.http.admin.keys:keys_router",
+    "limits": "gateway.http.admin.limits:limits_router",
+    "modes": "gateway.http.admin.modes:modes_router",
+    "tokens": "gateway.http.admin.tokens:tokens_router",
+    "policies": "gateway.http.admin.policies:policies_router",
+    "stats": "gateway.http.admin.stats:stats_router",
+    "audit": "gateway.http.admin.audit:audit_router",
+    "feedback": "gateway.http.admin.feedback:feedback_router",
     "explain": "gateway.http.admin.explain:explain_router",
     "learning": "gateway.http.admin.learning:learning_router",
 }
@@ -50,6 +60,7 @@ class Office:
     routes: Routes
     guards: Guards
     meaning: Meaning | None
+    feedback: Feedback
     checks: Mapping[str, Check]
     now_s: Callable[[], float]
 
@@ -99,6 +110,7 @@ def _desk(office: Office) -> Any:
         routes=office.routes,
         guards=office.guards,
         explainer=_explainer(office),
+        feedback=office.feedback,
         checks=office.checks,
         metrics=parts.metrics,
         now_s=office.now_s,

@@ -6,8 +6,9 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -19,6 +20,7 @@ from gateway.guards import Guards, open_guards
 from gateway.home import with_home_services
 from gateway.http.asgi import Endpoint
 from gateway.http.chat import ChatSurface
+from gateway.http.feedback import FeedbackSurface
 from gateway.http.models import Models
 from gateway.http.ops import Health
 from gateway.http.router import ANY, Router
@@ -26,6 +28,7 @@ from gateway.invalidation.replica import Replicas
 from gateway.layers.entry import Entry, Sealer
 from gateway.layers.exact import auth_key, purge_key
 from gateway.layers.parts import Parts
+from gateway.limits import Limiter
 from gateway.pipeline import Pipeline, Rooms
 from gateway.protocols import DIALECTS
 from gateway.protocols.dialect import Dialect
@@ -38,7 +41,7 @@ from gateway.telemetry.logs import LinesOfATurn, make_logger
 from gateway.telemetry.metrics import Metrics
 from gateway.wiring.admin import Office, admin_surface
 from gateway.wiring.encryption import open_encryption
-from gateway.wiring.feedback import feedback_surface
+from gateway.wiring.feedback import open_feedback
 from gateway.wiring.learning import Learning, open_learning
 from gateway.wiring.ledger import LedgerParts, open_ledger
 from gateway.wiring.meaning import Meaning, open_layers, open_meaning, semantic_link
@@ -144,7 +147,18 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     flights = Flights(metrics.flying)
     walk = None if meaning is None else meaning.walk
     rooms = Rooms(
-        replicas, layers.exact, sealer, routes, flights, forwarder, guards, walk, metrics, settings.cache, now_s
+        replicas,
+        layers.exact,
+        sealer,
+        routes,
+        flights,
+        forwarder,
+        guards,
+        Limiter(link, now_s),
+        walk,
+        metrics,
+        settings.cache,
+        now_s,
     )
     pipeline = Pipeline(rooms)
     models = Models(pipeline, routes, int(now_s()))
@@ -175,19 +189,22 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         "/readyz": ("GET", readiness(asked)),
         "/metrics": ("GET", metrics_page(settings, metrics)),
     }
-    desk = (replicas, database, parts, layers.exact, None if learning is None else learning.budget)
-    endpoints["/v1/feedback"] = ("POST", feedback_surface(desk, pipeline, now_s))
-    office = Office(parts, database, replicas, layers, routes, guards, meaning, asked, now_s)
+    stores = (replicas, database, parts, layers.exact, None if learning is None else learning.budget)
+    feedback = open_feedback(stores, now_s)
+    endpoints["/v1/feedback"] = ("POST", FeedbackSurface(pipeline, feedback))
+    office = Office(parts, database, replicas, layers, routes, guards, meaning, feedback, asked, now_s)
     endpoints["/admin/"] = (ANY, admin_surface(office, pipeline, requests))
     router = Router(endpoints, metrics, log)
-    background.add(asyncio.create_task(_poll(replicas, metrics, log), name="poll-database"))
     opened = breakers(link, None if meaning is None else meaning.link, providers)
-    background.add(asyncio.create_task(watch_for_ever(asked, opened, metrics), name="watch-parts"))
+    loops = {
+        "poll-database": _poll(replicas, metrics, log),
+        "renew-leases": rooms.limiter.renew(),
+        "watch-parts": watch_for_ever(asked, opened, metrics),
+        "sweep-rows": None if meaning is None else meaning.sweep(),
+        "poll-budget": None if learning is None else learning.poll(),
+    }
+    background.update(_started(loops))
     background.update(ledger.tasks())
-    if meaning is not None:
-        background.add(asyncio.create_task(meaning.sweep(), name="sweep-rows"))
-    if learning is not None:
-        background.add(asyncio.create_task(learning.poll(), name="poll-budget"))
     return Gateway(
         router,
         settings,
@@ -206,6 +223,13 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         lines,
         tracing,
     )
+
+
+def _started(loops: Mapping[str, Coroutine[Any, Any, None] | None]) -> Iterator[asyncio.Task[None]]:
+    """A task for each that is not None, by its name."""
+    for name, work in loops.items():
+        if work is not None:
+            yield asyncio.create_task(work, name=name)
 
 
 def _dialect(spec: str) -> Dialect:

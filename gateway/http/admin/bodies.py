@@ -5,8 +5,11 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from gateway.errors import ApiError
+
 Item = TypeVar("Item")
 Row = TypeVar("Row")
+_MAX_DIGITS = 18
 
 Text = Annotated[str, StringConstraints(max_length=512)]
 """Free text, as both databases can hold it."""
@@ -37,6 +40,19 @@ class Page(Said, Generic[Item]):
 
     items: list[Item]
     next: str | None = Field(default=None, examples=[None])
+
+
+def cursor_number(after: str | None) -> int | None:
+    """The number that names a row, where `paged` was given numbers.
+
+    Raises:
+        ApiError: 400: it is none.
+    """
+    if after is None:
+        return None
+    if not (after.isascii() and after.isdigit() and len(after) <= _MAX_DIGITS):
+        raise ApiError(400, "`after` is the `next` of the page before.", code="invalid_request", param="after")
+    return int(after)
 
 
 def paged(

@@ -7,6 +7,7 @@ from gateway.budget import Budget
 from gateway.db import Database, PurgeRepository, RecordError, SemanticRows, TenantRecord, TenantRepository
 from gateway.errors import StoreUnavailable
 from gateway.explain.explainer import Explainer
+from gateway.feedback import Feedback
 from gateway.guards import Guards
 from gateway.http.admin.caller import Caller
 from gateway.invalidation.linked import LinkAnnouncer
@@ -45,6 +46,7 @@ class Desk:
     routes: Routes
     guards: Guards
     explainer: Explainer
+    feedback: Feedback
     checks: Mapping[str, Callable[[], Awaitable[bool]]]
     metrics: Metrics
     now_s: Callable[[], float]
