@@ -19,6 +19,8 @@ COMMANDS: dict[str, str] = {
     "warm": "gateway.cli.warm:warm",
     "replay": "gateway.cli.replay:replay",
     "plan": "gateway.cli.plan:plan",
+    "ledger": "gateway.cli.ledger:ledger",
+    "break-even": "gateway.cli.ledger:pays",
     "stack": "gateway.cli.stack:stack",
 }
 

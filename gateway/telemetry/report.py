@@ -21,6 +21,7 @@ class LayerReport:
 
     Attributes:
         lookups: requests that asked it.
+        observed: of those, the ones it could serve nothing of, in mode observe.
         hits: answered by it, stale ones included.
         would_hits: it had an answer and was only observed.
         hit_share: (hits + would_hits) / lookups, in percent.
@@ -39,6 +40,7 @@ class LayerReport:
     would_save_prompt_tokens: int
     would_save_completion_tokens: int
     misses: dict[str, int]
+    observed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ def _layer(layer: str, samples: dict[str, list[Sample]]) -> LayerReport:
         would_save_prompt_tokens=_sum(would_save, layer=layer, kind="prompt"),
         would_save_completion_tokens=_sum(would_save, layer=layer, kind="completion"),
         misses=_by(missed, "reason", layer=layer),
+        observed=would + _sum(lookups, layer=layer, result="would_miss"),
     )
 
 

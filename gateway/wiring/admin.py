@@ -23,6 +23,7 @@ from gateway.http.asgi import Endpoint
 from gateway.http.ops import Check
 from gateway.invalidation.replica import Replicas
 from gateway.layers.parts import Parts
+from gateway.ledger import LedgerParts
 from gateway.pipeline import Pipeline
 from gateway.routes import Routes
 from gateway.semantic_walk import Budget as WalkBudget
@@ -43,6 +44,8 @@ ROUTERS: dict[str, str] = {
     "feedback": "gateway.http.admin.feedback:feedback_router",
     "explain": "gateway.http.admin.explain:explain_router",
     "learning": "gateway.http.admin.learning:learning_router",
+    "ledger": "gateway.http.admin.ledger:ledger_router",
+    "feed": "gateway.http.admin.feed:feed_router",
 }
 """Areas of the administrator's API: `module:function`, each taking a Desk; imported when a worker is built."""
 
@@ -60,6 +63,7 @@ class Office:
     routes: Routes
     guards: Guards
     meaning: Meaning | None
+    ledger: LedgerParts
     feedback: Feedback
     checks: Mapping[str, Check]
     now_s: Callable[[], float]
@@ -110,6 +114,7 @@ def _desk(office: Office) -> Any:
         routes=office.routes,
         guards=office.guards,
         explainer=_explainer(office),
+        ledger=office.ledger,
         feedback=office.feedback,
         checks=office.checks,
         metrics=parts.metrics,

@@ -1,10 +1,11 @@
 """When writing to a provider's prompt cache pays: reads per write, write share, questions an hour."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from policies.ledger.money import usd
 from policies.ledger.prices import Price
 
 HOUR_S = 3600
@@ -89,6 +90,31 @@ def at_random(price: Price, tokens: int, questions: int, life_s: int) -> Hour:
     lapse = math.exp(-questions / HOUR_S * life_s)
     writes = 1 + (questions - 1) * lapse
     return _hour(price.at(tokens), tokens, writes, questions - writes, life_s)
+
+
+def told(price: Price, tokens: int, questions: int, life_s: int) -> dict[str, Any]:
+    """Everything above for scripts: money in dollars, an hour of questions at equal distances and at random."""
+    found = break_even(price, tokens, life_s)
+    hours = {"evenly": evenly, "at_random": at_random}
+    return {
+        "fresh_usd": usd(found.fresh_pico),
+        "write_usd": usd(found.write_pico),
+        "read_usd": usd(found.read_pico),
+        "reads_to_pay": found.reads_to_pay,
+        "most_write_share": found.most_write_share,
+        "questions_an_hour": found.questions_an_hour,
+        "an_hour": {name: _told_hour(of(price, tokens, questions, life_s)) for name, of in hours.items()},
+    }
+
+
+def _told_hour(hour: Hour) -> dict[str, Any]:
+    return {
+        "writes": hour.writes,
+        "reads": hour.reads,
+        "with_usd": usd(hour.with_pico),
+        "without_usd": usd(hour.without_pico),
+        "less": hour.less,
+    }
 
 
 def _hour(price: Price, tokens: int, writes: float, reads: float, life_s: int) -> Hour:

@@ -16,6 +16,7 @@ from gateway.invalidation.telling import Records, tell
 from gateway.layers.entry import Sealer
 from gateway.layers.exact import ExactLayer
 from gateway.layers.semantic import SemanticLayer
+from gateway.ledger import LedgerParts
 from gateway.redis_link import RedisLink
 from gateway.routes import Routes
 from gateway.semantic_link import SemanticLink
@@ -46,6 +47,7 @@ class Desk:
     routes: Routes
     guards: Guards
     explainer: Explainer
+    ledger: LedgerParts
     feedback: Feedback
     checks: Mapping[str, Callable[[], Awaitable[bool]]]
     metrics: Metrics

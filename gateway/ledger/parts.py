@@ -1,0 +1,36 @@
+"""The ledger of one worker, in its parts."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gateway.ledger.accounts import Accounts
+from gateway.ledger.book import Ledger
+from gateway.ledger.feed import Feed
+from gateway.ledger.flusher import Flusher
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerParts:
+    """The ledger at work; `close` it once, after the last request and before the database.
+
+    Attributes:
+        feed: None where settings want none.
+    """
+
+    ledger: Ledger
+    accounts: Accounts
+    flusher: Flusher
+    feed: Feed | None
+
+    def tasks(self) -> Iterable["asyncio.Task[None]"]:
+        """Begins what runs behind the answers."""
+        yield asyncio.create_task(self.flusher.run(), name="flush-ledger")
+        if self.feed is not None:
+            yield asyncio.create_task(self.feed.run(), name="write-feed")
+
+    async def close(self) -> None:
+        """Stores the rest of the sums and shows the rest of the feed."""
+        if self.feed is not None:
+            await self.feed.write()
+        await self.flusher.close()
