@@ -128,6 +128,7 @@ class SemanticSettings(Frozen):
         audit_share: share of would-be hits that also go to the model, so that answers can be compared.
         min_probability: least probability of the same answer at which an entry is served before the budget has
             learnt more.
+        min_conversation_probability: the same for an entry whose earlier turns are others, compared as a whole.
         label_half_life_s: after this time what was learnt from a comparison counts half.
         feedback_similarity: least cosine at which a row goes out of service with one that was reported wrong.
         conversations: whether whole conversations are compared, or only questions asked after the same turns.
@@ -149,6 +150,7 @@ class SemanticSettings(Frozen):
     rule: Literal["learned", "fixed"] = "learned"
     audit_share: Annotated[float, Field(ge=0, le=1)] = 0.02
     min_probability: Annotated[float, Field(ge=0, le=1)] = 0.9
+    min_conversation_probability: Annotated[float, Field(ge=0, le=1)] = 0.7
     label_half_life_s: Annotated[float, Field(ge=3600)] = 30 * 24 * 3600
     feedback_similarity: Annotated[float, Field(gt=0, le=1)] = 0.93
     conversations: bool = True

@@ -33,15 +33,36 @@ _OF_BUDGET = {
 }
 
 
+class Least(msgspec.Struct, frozen=True):
+    """The least probability, 0 to 1, that a candidate needs.
+
+    Attributes:
+        turn: of one whose histories are equal.
+        conversation: of one whose histories were compared; its probability comes from harder pairs.
+    """
+
+    turn: float
+    conversation: float
+
+    def of(self, candidate: Candidate) -> float:
+        """What this candidate needs."""
+        return self.conversation if candidate.how == "conversation" else self.turn
+
+
+ANY_CHANCE = Least(0.0, 0.0)
+LEAST_CHANCE = Least(0.9, 0.7)
+"""Candidates whose chance of being right is less are never served, whatever was learnt."""
+
+
 class Threshold(msgspec.Struct, frozen=True):
     """The budget of one who learns nothing: serves from a fixed probability on."""
 
-    min_probability: float
+    least: Least
 
     def decide(self, candidate: Candidate) -> Decision:
         """Whether the candidate may answer."""
         chance = candidate.probability or 0.0
-        return Serve(chance, 0.0) if chance >= self.min_probability else Refuse(chance, 1.0, "hopeless")
+        return Serve(chance, 0.0) if chance >= self.least.of(candidate) else Refuse(chance, 1.0, "hopeless")
 
 
 def reason_of(decision: Explore | Refuse) -> str:

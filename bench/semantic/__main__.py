@@ -16,6 +16,7 @@ from bench.semantic.clusters import run_clusters
 from bench.semantic.pairs import run_pairs
 from bench.semantic.sets import CLUSTER_SETS, PAIR_SETS, read_clusters, read_pairs
 from gateway.settings import SemanticSettings
+from policies.semantic import Least
 from semantic.options import Options
 from semantic.rehearsal import Rehearsal, open_rehearsal
 
@@ -31,7 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sets = {name: found for name in names for name, found in _run(rehearsal, name, options).items()}
     finally:
         rehearsal.close()
-    report = {"min_probability": options.least, "max_wrong": options.delta, "sets": sets}
+    report = {
+        "min_probability": options.least,
+        "min_conversation_probability": options.least_conversation,
+        "max_wrong": options.delta,
+        "sets": sets,
+    }
     if options.json:
         print(json.dumps(report, indent=2))
     else:
@@ -46,9 +52,10 @@ def _run(rehearsal: Rehearsal, name: str, options: argparse.Namespace) -> dict[s
     if name in CLUSTER_SETS:
         return {name: run_clusters(rehearsal, read_clusters(options.data, name), options.least)}
     pairs = read_pairs(options.data, name)
-    found = {name: run_pairs(rehearsal, pairs, options.least, options.delta, together=False)}
+    least = Least(options.least, options.least_conversation)
+    found = {name: run_pairs(rehearsal, pairs, least, options.delta, together=False)}
     if name in _TOGETHER:
-        found[f"{name}_together"] = run_pairs(rehearsal, pairs, options.least, options.delta, together=True)
+        found[f"{name}_together"] = run_pairs(rehearsal, pairs, least, options.delta, together=True)
     return found
 
 
@@ -59,6 +66,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--set", action="append", choices=[*PAIR_SETS, *CLUSTER_SETS], help="all when absent")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--least", type=float, default=defaults.min_probability, help="probability served from")
+    parser.add_argument("--least-conversation", type=float, default=defaults.min_conversation_probability)
     parser.add_argument("--delta", type=float, default=defaults.max_wrong, help="error budget")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--verifier", type=Path, default=None, help="folder; the packaged one when absent")

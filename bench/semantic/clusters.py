@@ -15,6 +15,7 @@ from policies.budget import Pool
 from policies.keys import Namespace
 from policies.nomination import Ask
 from policies.questions import Place, place
+from policies.semantic import Least
 from semantic.rehearsal import Rehearsal
 
 _PROBABILITIES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995)
@@ -36,7 +37,7 @@ def run_clusters(rehearsal: Rehearsal, rows: Sequence[Labelled], least: float) -
     pool = Pool(HALF_LIFE_S)
     layer = []
     for probability in sorted({*_PROBABILITIES, least}):
-        answers = [served(candidates, probability, pool) for candidates in found]
+        answers = [served(candidates, Least(probability, probability), pool) for candidates in found]
         layer.append(
             {"least": probability, **_counts([None if a is None else cached[a.row - 1] for a in answers], asked)}
         )

@@ -13,6 +13,7 @@ from policies.intervals import wilson
 from policies.keys import Namespace
 from policies.nomination import Ask, Candidate
 from policies.questions import Place, place
+from policies.semantic import Least
 from semantic.rehearsal import MemoryJudge, Rehearsal
 
 HALF_LIFE_S = 30 * 86400.0
@@ -26,7 +27,7 @@ The row is `own`, `other`, `repeated` when another one asks the same to the lett
 
 
 def run_pairs(
-    rehearsal: Rehearsal, pairs: Sequence[LabelledPair], least: float, delta: float, *, together: bool
+    rehearsal: Rehearsal, pairs: Sequence[LabelledPair], least: Least, delta: float, *, together: bool
 ) -> dict[str, Any]:
     """What is served.
 
@@ -66,7 +67,7 @@ def _alone(rehearsal: Rehearsal, row: int, pair: LabelledPair) -> MemoryJudge:
     return judge
 
 
-def _ask(judge: MemoryJudge, row: int, pair: LabelledPair, rule: tuple[float, float, Pool]) -> Outcome:
+def _ask(judge: MemoryJudge, row: int, pair: LabelledPair, rule: tuple[Least, float, Pool]) -> Outcome:
     least, delta, pool = rule
     where = _where(pair.b)
     begun = time.perf_counter()
@@ -80,10 +81,10 @@ def _ask(judge: MemoryJudge, row: int, pair: LabelledPair, rule: tuple[float, fl
     return pair, which, at_once, latency_ms
 
 
-def served(candidates: Iterable[Candidate], least: float, pool: Pool) -> Candidate | None:
+def served(candidates: Iterable[Candidate], least: Least, pool: Pool) -> Candidate | None:
     """The candidate that answers, as the gateway chooses it; None when none may."""
     best = next((candidate for candidate in candidates if candidate.veto is None), None)
-    return best if best is not None and chance_of(best, pool) >= least else None
+    return best if best is not None and chance_of(best, pool) >= least.of(best) else None
 
 
 def chance_of(candidate: Candidate, pool: Pool) -> float:

@@ -14,6 +14,7 @@ from gateway.errors import DatabaseUnavailable
 from gateway.telemetry.metrics import Metrics
 from policies.budget import Decision, Refuse, Rules, score_of, step
 from policies.nomination import Candidate
+from policies.semantic import ANY_CHANCE, LEAST_CHANCE, Least
 
 _MOST_LEDGERS = 1_000
 _LOOK_BACK = 500
@@ -43,8 +44,8 @@ class BudgetPlan:
     of_routes: Mapping[str, float] = field(default_factory=dict)
     audit_share: float = 0.02
     half_life_s: float = 30 * 24 * 3600.0
-    least_chance: float = 0.9
-    first_probability: float = 0.0
+    least_chance: Least = LEAST_CHANCE
+    first_probability: Least = ANY_CHANCE
 
     def budget(self, route: str) -> float:
         """The budget of a route."""
@@ -73,7 +74,6 @@ class Budget:
         self._log = log
         self._now_s = now_s
         self._draw = draw
-        self._least_score = score_of(plan.first_probability) if plan.first_probability > 0 else -math.inf
         self._ledgers: dict[PoolName, Ledger] = {}
         self._loading: set[asyncio.Task[None]] = set()
         self._last = -1
@@ -99,7 +99,9 @@ class Budget:
         decision: Decision = _LOADING
         if ledger.ready:
             score = score_of(candidate.probability or 0.0)
-            decision = ledger.decide(candidate, score, self._rules(ledger, serving=serving), self._draw())
+            decision = ledger.decide(
+                candidate, score, self._rules(ledger, candidate, serving=serving), self._draw()
+            )
         self._metrics.budget_decision(decision.reason)
         return decision
 
@@ -110,7 +112,7 @@ class Budget:
         ledger = self._ledger(PoolName(tenant_id, route, models))
         if not ledger.ready:
             return _LOADING, {"max_wrong": self._plan.budget(route), "caution": "loading"}
-        rules = self._rules(ledger, serving=serving)
+        rules = self._rules(ledger, candidate, serving=serving)
         decision = ledger.weigh(candidate, score_of(candidate.probability or 0.0), rules)
         figures = ledger.figures
         return decision, {
@@ -123,15 +125,17 @@ class Budget:
             "wrong_of_all_high": round(figures.of_all_high, 5),
         }
 
-    def _rules(self, ledger: Ledger, *, serving: bool) -> Rules:
+    def _rules(self, ledger: Ledger, candidate: Candidate, *, serving: bool) -> Rules:
+        first = self._plan.first_probability.of(candidate)
+        begins = first > 0 and ledger.labels < _ENOUGH_LABELS
         return Rules(
             ledger.delta(self._plan.budget(ledger.name.route)),
-            self._plan.least_chance,
+            self._plan.least_chance.of(candidate),
             self._plan.audit_share,
             serving,
             ledger.caution,
             ledger.audits(),
-            self._least_score if ledger.labels < _ENOUGH_LABELS else -math.inf,
+            score_of(first) if begins else -math.inf,
         )
 
     def score_for(self, tenant_id: str, route: str, row: int) -> tuple[str, float] | None:

@@ -1,7 +1,7 @@
 """One comparison: which policies a wish asks for, built and replayed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.replay.contract import Policy
 from gateway.replay.errors import ReplayError
@@ -96,7 +96,13 @@ class Comparison:
         self._rehearsal = rehearsal
         semantic = settings.semantic
         budget = wish.max_wrong or semantic.max_wrong
-        self._rules = LayerRules(budget, semantic.min_probability, semantic.audit_share, semantic.limit)
+        self._rules = LayerRules(
+            budget,
+            semantic.min_probability,
+            semantic.audit_share,
+            semantic.limit,
+            semantic.min_conversation_probability,
+        )
 
     def run(self, begin: Begin) -> Report:
         """Replays everything."""
@@ -134,7 +140,7 @@ class Comparison:
             return []
         own = self._rules
         budgets = sorted({*BUDGETS, own.max_wrong})
-        return [LayerRules(budget, own.min_probability, own.audit_share, own.limit) for budget in budgets]
+        return [replace(own, max_wrong=budget) for budget in budgets]
 
     def _layer(self, rules: LayerRules, draw: int = 0) -> SemanticLayer:
         assert self._rehearsal is not None  # noqa: S101  (narrowing: a wish for the layer opens the models)

@@ -45,12 +45,14 @@ class LayerRules:
         min_probability: least probability at which a candidate is served until enough labels are learnt.
         audit_share: of would-be hits.
         limit: most candidates looked at.
+        min_conversation_probability: as min_probability, where whole conversations were compared.
     """
 
     max_wrong: float
     min_probability: float
     audit_share: float
     limit: int
+    min_conversation_probability: float = 0.7
 
     @property
     def name(self) -> str:

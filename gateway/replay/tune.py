@@ -1,7 +1,7 @@
 """Chooses settings of the semantic layer on one part of a log, and checks them on another, never the same."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.replay.contract import Policy
 from gateway.replay.errors import ReplayError
@@ -53,7 +53,7 @@ def halves(prepared: Sequence[Prepared]) -> tuple[Sequence[Prepared], Sequence[P
 def candidates(max_wrong: float, others: LayerRules) -> list[LayerRules]:
     """The settings to try for a bound; what is not searched is as in `others`."""
     return [
-        LayerRules(round(max_wrong * share, MAX_WRONG_DECIMALS), least, others.audit_share, others.limit)
+        replace(others, max_wrong=round(max_wrong * share, MAX_WRONG_DECIMALS), min_probability=least)
         for share in BUDGET_SHARES
         for least in PROBABILITIES
     ]

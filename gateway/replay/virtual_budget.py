@@ -19,6 +19,7 @@ from policies.budget import (
     would_serve,
 )
 from policies.nomination import Candidate
+from policies.semantic import LEAST_CHANCE, Least
 
 _HALF_LIFE_S = 30 * 24 * 3600.0
 _ENOUGH_LABELS = 50.0
@@ -35,6 +36,11 @@ class BudgetRules(Protocol):
     @property
     def min_probability(self) -> float:
         """Least probability at which a candidate is served until enough labels are learnt."""
+        ...
+
+    @property
+    def min_conversation_probability(self) -> float:
+        """The same where whole conversations were compared."""
         ...
 
     @property
@@ -62,13 +68,15 @@ class VirtualBudget:
 
     def decide(self, candidate: Candidate, u: float) -> Decision:
         """What becomes of a candidate; `u` is drawn from [0, 1)."""
-        first = self._pool.labels < _ENOUGH_LABELS and self._rules.min_probability > 0
+        first = Least(self._rules.min_probability, self._rules.min_conversation_probability).of(candidate)
+        begins = first > 0 and self._pool.labels < _ENOUGH_LABELS
         rules = Rules(
             self._bank.delta(self._rules.max_wrong),
             audit_share=self._rules.audit_share,
             caution=self._caution,
             audits=self._audits,
-            least_score=score_of(self._rules.min_probability) if first else -math.inf,
+            least_chance=LEAST_CHANCE.of(candidate),
+            least_score=score_of(first) if begins else -math.inf,
         )
         decision = decide(score_of(candidate.probability or 0.0), candidate.row, self._pool, rules, u)
         if would_serve(decision):

@@ -14,6 +14,7 @@ from gateway.errors import DatabaseUnavailable
 from gateway.semantic_link import SemanticLink
 from gateway.settings import Settings
 from gateway.telemetry.metrics import Metrics
+from policies.semantic import Least
 
 _POLL_S = 1.0
 _FORGET_EVERY = 3600
@@ -65,7 +66,7 @@ def open_learning(
         {model.name: model.max_wrong for model in settings.models if model.max_wrong is not None},
         semantic.audit_share,
         semantic.label_half_life_s,
-        first_probability=semantic.min_probability,
+        first_probability=Least(semantic.min_probability, semantic.min_conversation_probability),
     )
     budget = Budget(BudgetRepository(database), plan, metrics, log, now_s=now_s)
     return Learning(budget, Audits(budget, link, metrics, now_s), metrics)

@@ -18,7 +18,7 @@ from gateway.settings import SemanticSettings, Settings
 from gateway.telemetry.metrics import Metrics
 from policies.budget import Decision
 from policies.nomination import Candidate
-from policies.semantic import Threshold
+from policies.semantic import Least, Threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class FixedBudget:
     """A budget that learns nothing."""
 
     def __init__(self, settings: SemanticSettings) -> None:
-        self._threshold = Threshold(settings.min_probability)
+        self._threshold = Threshold(Least(settings.min_probability, settings.min_conversation_probability))
 
     def decide(
         self, _tenant_id: str, _route: str, candidate: Candidate, _models: str, *, serving: bool

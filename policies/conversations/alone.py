@@ -1,5 +1,6 @@
 """Two last turns that stand alone, so that the histories before them do not matter."""
 
+import itertools
 from collections.abc import Sequence
 
 from policies.conversations.difference import facts_of
@@ -46,13 +47,27 @@ def depends(stored: Sequence[Told], asked: Sequence[Told], wording: Wording) -> 
 
 def _bears(turns: Sequence[Told], wording: Wording) -> bool:
     said = [told for told in turns[:-1] if told.role == "user"]
-    if any(wording.order.count(told.words) for told in said if not told.asks):
+    if any(_orders(told, wording) for told in said if not told.asks) or _promised(turns, wording):
         return True
     if wording.advice.count(turns[-1].words) and any(wording.bearing.count(told.words) for told in said):
         return True
     if _personal(turns[-1], wording) and any(wording.self.count(told.words) for told in said if not told.asks):
         return True
     return mentioned(turns) > _MOST_MENTIONED
+
+
+def _orders(told: Told, wording: Wording) -> bool:
+    """Whether a turn says how to answer, or where the speaker is: `no jargon please`, `I've moved to Texas`."""
+    return wording.order.count(told.words) > 0 or (told.words[:1] == ("no",) and "please" in told.words)
+
+
+def _promised(turns: Sequence[Told], wording: Wording) -> bool:
+    """Whether a reply takes to heart what the user said rather than asked."""
+    exchanges = itertools.pairwise(turns)
+    return any(
+        said.role == "user" and not said.asks and reply.role == "assistant" and wording.promise.count(reply.words)
+        for said, reply in exchanges
+    )
 
 
 def _personal(last: Told, wording: Wording) -> bool:

@@ -7,7 +7,7 @@ import msgspec
 Phrase = tuple[str, ...]
 
 CLASSES = ("courtesy", "pointing", "opening", "asking", "change", "self", "bearing", "advice",
-           "shift", "idiom", "person", "order", "picking")  # fmt: skip
+           "shift", "idiom", "person", "order", "promise", "picking")  # fmt: skip
 
 
 class Phrases(msgspec.Struct, frozen=True):
@@ -56,6 +56,7 @@ class Wording(msgspec.Struct, frozen=True):
     idiom: Phrases
     person: Phrases
     order: Phrases
+    promise: Phrases
     picking: Phrases
     digest: str = ""
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from policies import budget
 from policies.nomination import Candidate
-from policies.semantic import MISSES, OTHER_VETO, Threshold, eligible, is_plain, reason_of, refusal_of
+from policies.semantic import MISSES, OTHER_VETO, Least, Threshold, eligible, is_plain, reason_of, refusal_of
 from policies.types import ChatResponse, Choice
 
 PROBABILITIES = st.none() | st.floats(0, 1)
@@ -62,12 +62,19 @@ def test_only_one_text_may_answer_another_wording(response: ChatResponse, *, pla
 
 
 def test_a_budget_that_learns_nothing_serves_from_its_threshold_on() -> None:
-    threshold = Threshold(0.9)
+    threshold = Threshold(Least(0.9, 0.7))
     assert isinstance(threshold.decide(Candidate(1, 0.5, None, 0.9)), budget.Serve)
     refused = threshold.decide(Candidate(1, 1.0, None, 0.89))
     assert isinstance(refused, budget.Refuse)
     assert reason_of(refused) == "semantic_unsure"
     assert isinstance(threshold.decide(Candidate(1, 1.0)), budget.Refuse)
+
+
+def test_a_compared_conversation_has_a_threshold_of_its_own() -> None:
+    threshold = Threshold(Least(0.9, 0.7))
+    assert isinstance(threshold.decide(Candidate(1, 0.9, None, 0.75, "conversation")), budget.Serve)
+    assert isinstance(threshold.decide(Candidate(1, 0.9, None, 0.75, "turn")), budget.Refuse)
+    assert isinstance(threshold.decide(Candidate(1, 0.9, None, 0.65, "conversation")), budget.Refuse)
 
 
 @pytest.mark.parametrize("reason", ["learn", "audit", "observe", "suspended"])

@@ -13,6 +13,7 @@ from gateway.db.budget import BudgetRepository, MarkRow, PoolName
 from gateway.telemetry.metrics import MOST_BUDGETS, Metrics
 from policies.budget import Explore, Refuse, Serve
 from policies.nomination import Candidate
+from policies.semantic import Least
 
 SURE = Candidate(7, 0.99, None, 0.99999)
 NOW_S = 1_000_000.0
@@ -162,7 +163,7 @@ async def test_counts_reach_the_report(database: Database) -> None:
 
 
 async def test_before_there_are_labels_the_verifier_must_be_sure(database: Database) -> None:
-    [worker] = await workers(database, 1, first_probability=0.999999)
+    [worker] = await workers(database, 1, first_probability=Least(0.999999, 0.999999))
     await worker.ready()
     assert isinstance(worker.decide(), Explore)
 
