@@ -22,7 +22,7 @@ from semantic.models.folder import digest_of, packaged_embedder
 from semantic.pair_encoder import PairEncoder
 
 PACKAGED = Path(__file__).parent / "weights"
-_FORMAT = 1
+_FORMAT = 2
 _CACHE_BYTES = 128 << 20
 _MOST_NETWORKS = 16
 _ENCODED_TOGETHER = 16
@@ -47,7 +47,7 @@ class AlignmentVerifier:
     Args:
         networks: whose mean log-odds are taken; all read the same layers.
         encoder: below them.
-        calibration: slope and offset that turn the mean into log-odds.
+        calibration: of the mean, of the cosine of both texts, and an offset, which together give log-odds.
         fingerprint: of all of them.
     """
 
@@ -55,12 +55,12 @@ class AlignmentVerifier:
         self,
         networks: Sequence[AlignmentNet],
         encoder: PairEncoder,
-        calibration: tuple[float, float],
+        calibration: tuple[float, float, float],
         fingerprint: str,
     ) -> None:
         self._networks = networks
         self._encoder = encoder
-        self._slope, self._offset = calibration
+        self._slope, self._cosine, self._offset = calibration
         self.fingerprint = fingerprint
         self._texts: OrderedDict[str, _Text] = OrderedDict()
         self._size_bytes = 0
@@ -77,7 +77,9 @@ class AlignmentVerifier:
         for number, network in enumerate(self._networks):
             sides = [(texts[one].prepared[number], texts[other].prepared[number]) for one, other in pairs]
             logits += network.logits(sides)
-        odds = self._slope * logits / len(self._networks) + self._offset
+        firsts = [(texts[one].prepared[0].sentence, texts[other].prepared[0].sentence) for one, other in pairs]
+        cosines = np.array([first @ second for first, second in firsts])
+        odds = self._slope * logits / len(self._networks) + self._cosine * cosines + self._offset
         chances = 1 / (1 + np.exp(-np.clip(odds, -30.0, 30.0)))
         whole = [texts[one].whole and texts[other].whole for one, other in pairs]
         return [float(chance) if read else 0.0 for chance, read in zip(chances, whole, strict=True)]
@@ -119,12 +121,13 @@ def load_verifier(folder: Path | None, threads: int) -> AlignmentVerifier:
     weights = _read_weights(folder / "verifier.safetensors")
     try:
         count, layers = int(described["networks"]), tuple(int(layer) for layer in described["layers"])
-        calibration = float(described["calibration"]["slope"]), float(described["calibration"]["offset"])
+        slope, cosine, offset = (float(described["calibration"][name]) for name in ("slope", "cosine", "offset"))
         made_for = str(described["encoder"])
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{folder}/verifier.json lacks or mistypes {error}") from None
     if described.get("format") != _FORMAT or not 0 < count <= _MOST_NETWORKS:
         raise ModelError(f"{folder}/verifier.json is of another format")
+    calibration = slope, cosine, offset
     encoder = PairEncoder(packaged_embedder(), threads, layers)
     if encoder.fingerprint != made_for:
         raise ModelError(f"the verifier in {folder} was trained on another encoder")

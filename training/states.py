@@ -44,6 +44,11 @@ class Bank:
         self._states = np.concatenate(states)
         self._sentences = np.stack(sentences)
 
+    def sentences(self, texts: Sequence[str]) -> np.ndarray:
+        """fp32 [N, H], unit rows, of N known texts."""
+        found: np.ndarray = self._sentences[[self._rows[text] for text in texts]]
+        return found
+
     def side(self, texts: Sequence[str]) -> Side:
         """The texts as padded tensors, in their order."""
         rows = [self._rows[text] for text in texts]

@@ -7,11 +7,11 @@ and `verifier.json`. Seeded; the same machine gives the same weights. Takes abou
 
 import argparse
 import json
-import math
 import random
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +23,11 @@ from policies.vetoes import compare, read
 from semantic.lexicon import load_lexicon
 from semantic.models.folder import packaged_embedder
 from semantic.pair_encoder import LAYERS, PairEncoder
+from training.calibration import calibration_of, figures_of
 from training.network import Aligner
 from training.pairs import FAMILIES, Family, Pair, pairs_of, read_families, read_public
 from training.states import Bank
+from training.strangers import Strangers, find_strangers, strangers_of
 
 WEIGHTS = Path(__file__).parent.parent / "semantic" / "weights"
 PUBLIC: Mapping[str, int] = {
@@ -40,8 +42,10 @@ PUBLIC: Mapping[str, int] = {
 }
 """Rows taken of each public set; the families say more about questions people ask, so they outnumber these."""
 
-_HELD_OUT_SHARE = 0.05
+_HELD_OUT_SHARE = 0.07
 _NEGATIVES = 24
+_STRANGERS, _STRANGERS_IN_EXAM = 4, 12
+_STRANGE = ("stranger", "far")
 _BATCH = 256
 _SORTED_TOGETHER = 20
 _LEARNING_RATE = 2e-3
@@ -59,46 +63,76 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rng.shuffle(families)
     cut = max(1, int(len(families) * _HELD_OUT_SHARE))
     held_out, taught = families[:cut], families[cut:]
-    known = held_out if options.recalibrate else families
-    texts = [text for family in known for text in family.texts]
+    texts = [text for family in families for text in family.texts]
     texts += [text for pair in public for text in (pair.a, pair.b) if not options.recalibrate]
     bank = Bank(packaged_embedder(), texts, _tick)
+    strangers = find_strangers(families, bank.sentences)
     _say(f"{len(families)} families, {len(public)} public pairs")
     if options.recalibrate:
         networks = _read(options.out)
     else:
-        networks = [_train(seed, taught, public, bank, options.epochs) for seed in range(options.seeds)]
-    calibration, figures = _examine(networks, held_out, bank, options.seed)
-    _write(options.out, networks, calibration, figures)
+        course = _Course(taught, public, strangers, bank, options.epochs)
+        networks = [_train(seed, course) for seed in range(options.seeds)]
+    exam = _exam(held_out, strangers, random.Random(options.seed + 1))
+    calibration, figures = _examine(networks, exam, bank)
+    _write(options.out, networks, calibration, {"held_out_families": len(held_out), **figures})
     return 0
 
 
-def _examine(
-    networks: Sequence[Aligner], held_out: Sequence[Family], bank: Bank, seed: int
-) -> tuple[tuple[float, float], dict[str, float]]:
-    """Calibration and figures on families that no network saw.
+def _exam(held_out: Sequence[Family], strangers: Strangers, rng: random.Random) -> list[Pair]:
+    """Pairs of families that no network saw, and these beside their near strangers."""
+    exam = [pair for family in held_out for pair in pairs_of(family, held_out, rng, 40)]
+    return exam + [
+        pair for family in held_out for pair in strangers_of(family, strangers, rng, _STRANGERS_IN_EXAM)
+    ]
+
+
+def _examine(networks: Sequence[Aligner], exam: Sequence[Pair], bank: Bank) -> tuple[np.ndarray, dict[str, float]]:
+    """Calibration by log-odds and cosine, and figures.
 
     A probability is only ever asked for where no veto speaks, so the calibration is that of the pairs without one;
-    before the vetoes, both labels count alike.
+    before the vetoes, both labels count alike, and among the negatives traps and strangers.
     """
-    rng = random.Random(seed + 1)
-    exam = [pair for family in held_out for pair in pairs_of(family, held_out, rng, 40)]
     logits = np.mean([_scores(network, exam, bank) for network in networks], axis=0)
+    sides = (bank.sentences([pair.a for pair in exam]), bank.sentences([pair.b for pair in exam]))
+    features = np.stack([logits, (sides[0] * sides[1]).sum(axis=1)], axis=1)
     truth = np.array([pair.same for pair in exam])
+    strange = np.array([pair.kind in _STRANGE for pair in exam])
     lexicon = load_lexicon()
     facts = {text: read(text, lexicon) for pair in exam for text in (pair.a, pair.b)}
     free = np.array([compare(facts[pair.a], facts[pair.b]) is None for pair in exam])
-    weights = np.where(truth, 0.5 / truth.sum(), 0.5 / (~truth).sum())
-    calibration = _calibration(logits[free], truth[free], weights[free])
-    judged = np.where(free, logits, logits.min() - 1)
+    traps = ~truth & ~strange
+    weights = np.select([truth, traps], [0.5 / truth.sum(), 0.25 / traps.sum()], 0.25 / max(strange.sum(), 1))
+    calibration = calibration_of(features[free], truth[free], weights[free])
+    odds = features @ calibration[:-1] + calibration[-1]
+    judged = np.where(free, odds, odds.min() - 1)
     figures = {
-        "held_out_families": len(held_out),
         "held_out_pairs": len(exam),
-        **_figures(logits, truth, "verifier"),
-        **_figures(judged, truth, "with_vetoes"),
+        **figures_of(odds, truth, "verifier"),
+        **figures_of(judged, truth, "with_vetoes"),
+        **figures_of(judged[~strange], truth[~strange], "with_vetoes_traps"),
     }
-    _say(json.dumps(figures))
+    _say(json.dumps({**figures, "calibration": calibration.tolist()}))
     return calibration, figures
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """What a network learns from."""
+
+    families: Sequence[Family]
+    public: Sequence[Pair]
+    strangers: Strangers
+    bank: Bank
+    epochs: int
+
+    def batches(self, rng: random.Random) -> list[list[Pair]]:
+        """One epoch, drawn anew."""
+        pairs = [*self.public]
+        for family in self.families:
+            pairs += pairs_of(family, self.families, rng, _NEGATIVES)
+            pairs += strangers_of(family, self.strangers, rng, _STRANGERS)
+        return _batches(pairs, rng)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -114,24 +148,23 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _train(seed: int, taught: Sequence[Family], public: Sequence[Pair], bank: Bank, epochs: int) -> Aligner:
+def _train(seed: int, course: _Course) -> Aligner:
     torch.manual_seed(seed)
     rng = random.Random(seed)
     network = Aligner(layers=len(LAYERS))
     optimizer = torch.optim.AdamW(network.parameters(), lr=_LEARNING_RATE, weight_decay=0.02)
     step, steps, begun = 0, 0, time.monotonic()
-    for epoch in range(epochs):
-        pairs = [pair for family in taught for pair in pairs_of(family, taught, rng, _NEGATIVES)]
-        batches = _batches([*pairs, *public], rng)
-        steps = steps or len(batches) * epochs
+    for epoch in range(course.epochs):
+        batches = course.batches(rng)
+        steps = steps or len(batches) * course.epochs
         network.train()
         total = 0.0
         for batch in batches:
             step += 1
             rate = _LEARNING_RATE * min(1.0, step / _WARM_UP_STEPS) * max(0.0, 1 - step / steps)
-            total += _step(network, optimizer, batch, bank, rate)
+            total += _step(network, optimizer, batch, course.bank, rate)
         spent_s = time.monotonic() - begun
-        _say(f"seed {seed}, epoch {epoch + 1}/{epochs}: loss {total / len(batches):.4f}, {spent_s:.0f} s")
+        _say(f"seed {seed}, epoch {epoch + 1}/{course.epochs}: loss {total / len(batches):.4f}, {spent_s:.0f} s")
     return network.eval()
 
 
@@ -173,34 +206,6 @@ def _scores(network: Aligner, pairs: Sequence[Pair], bank: Bank) -> np.ndarray:
     return found
 
 
-def _calibration(logits: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """Slope and offset that make the logits log-odds (Platt 1999)."""
-    slope, offset = 1.0, 0.0
-    for _ in range(50):  # Newton's method on two numbers
-        chance = 1 / (1 + np.exp(-np.clip(slope * logits + offset, -30, 30)))
-        error, curve = weights * (chance - truth), weights * chance * (1 - chance)
-        gradient = np.array([(error * logits).sum(), error.sum()])
-        second = np.array(
-            [[(curve * logits**2).sum(), (curve * logits).sum()], [(curve * logits).sum(), curve.sum()]]
-        )
-        slope, offset = np.array([slope, offset]) - np.linalg.solve(second + 1e-9 * np.eye(2), gradient)
-    return float(slope), float(offset)
-
-
-def _figures(logits: np.ndarray, truth: np.ndarray, name: str) -> dict[str, float]:
-    """Area under the curve, and the share of positives above the given share of negatives."""
-    wrong = np.sort(logits[~truth])[::-1]
-    order = np.argsort(np.argsort(logits))
-    positives = int(truth.sum())
-    area = (order[truth].sum() - positives * (positives - 1) / 2) / (positives * len(wrong))
-    found = {f"{name}_auc": round(float(area), 4)}
-    for share in (0.01, 0.05):
-        found[f"{name}_hits_at_{share:.0%}_wrong"] = round(
-            float((logits[truth] > wrong[int(share * len(wrong))]).mean()), 4
-        )
-    return found
-
-
 def _read(folder: Path) -> list[Aligner]:
     count = int(json.loads((folder / "verifier.json").read_text("utf-8"))["networks"])
     weights = load_file(folder / "verifier.safetensors")
@@ -214,7 +219,7 @@ def _read(folder: Path) -> list[Aligner]:
 
 
 def _write(
-    folder: Path, networks: Sequence[Aligner], calibration: tuple[float, float], figures: Mapping[str, float]
+    folder: Path, networks: Sequence[Aligner], calibration: np.ndarray, figures: Mapping[str, float]
 ) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     weights = {
@@ -225,16 +230,14 @@ def _write(
     save_file(weights, folder / "verifier.safetensors")
     encoder = PairEncoder(packaged_embedder(), threads=1).fingerprint
     described = {
-        "format": 1,
+        "format": 2,
         "networks": len(networks),
         "layers": list(LAYERS),
         "encoder": encoder,
-        "calibration": {"slope": calibration[0], "offset": calibration[1]},
+        "calibration": dict(zip(("slope", "cosine", "offset"), calibration.tolist(), strict=True)),
         "figures": dict(figures),
     }
     (folder / "verifier.json").write_text(json.dumps(described, indent=2) + "\n", "utf-8")
-    if not all(math.isfinite(part) for part in calibration):
-        raise ValueError("the calibration did not converge")
 
 
 def _tick(done: int, whole: int) -> None:
