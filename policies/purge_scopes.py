@@ -8,10 +8,11 @@ from typing import Literal
 
 PURGE_KINDS = (
     *("all", "tag", "key", "model", "user", "version"),
-    *("session", "route", "age", "versions", "meaning"),
+    *("session", "route", "age", "versions", "meaning", "print"),
 )
 """Kinds of rows of the log. `versions` is every version of a name (`kb=*`) or those below a number (`kb<7`); `age`
-is what was made before a time; `meaning` lists the keys that it takes."""
+is what was made before a time; `meaning` lists the keys that it takes; `print` is a text or tool that requests
+carried, see policies.fingerprints."""
 
 _OF_PERSONS = frozenset({"all", "user", "session"})
 LATE_S = 5.0
@@ -21,6 +22,7 @@ PurgeMode = Literal["hard", "soft"]
 Number = tuple[int, ...]
 _NUMBER = re.compile(r"[vV]?([0-9]{1,15}(?:\.[0-9]{1,15}){0,7})")
 _PERSON_BYTES = 16
+_DIGEST = re.compile(r"#[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Made:
         source_hex: the key of what it is a copy of.
         route: name of the route; empty in entries from before it was kept, which answer to any of `models`.
         created_s: seconds since the epoch.
+        prints: digests of the instructions and tools in its request.
     """
 
     key_hex: str
@@ -65,6 +68,7 @@ class Made:
     source_hex: str = ""
     route: str = ""
     created_s: float = 0.0
+    prints: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,7 @@ VALUES: Mapping[str, Callable[[Made], Iterable[str | bytes]]] = {
     "route": lambda made: (made.route,) if made.route else made.models,
     "version": lambda made: [f"{name}={value}" for name, value in made.versions],
     "name": lambda made: [name for name, _ in made.versions],
+    "print": lambda made: made.prints,
 }
 """By kind of value, those that an entry answers to."""
 
@@ -134,9 +139,16 @@ def named(purge: Purge) -> Named:
     if purge.kind in ("all", "key", "tag", "model", "route", "version"):
         return Named(((purge.kind, purge.value),))
     if purge.kind in ("user", "session"):
-        return Named((("person", person(purge.kind, purge.value)),))
+        return Named(tuple(("person", one) for one in _persons(purge.kind, purge.value)))
     told = _LESS_PLAIN[purge.kind](purge) if purge.kind in _LESS_PLAIN else None
     return _EVERYTHING if told is None else told
+
+
+def _persons(kind: str, value: str) -> Iterable[bytes]:
+    """Whom a value names: an id, or, after an erasure, `#` and a digest; both, where it could be either."""
+    yield person(kind, value)
+    if _DIGEST.fullmatch(value):
+        yield bytes.fromhex(value[1:])
 
 
 _EVERYTHING = Named((("all", ""),))
@@ -165,8 +177,16 @@ def _meaning(purge: Purge) -> Named | None:
     return Named(values, (("late", "", LATE_S - purge.at_s),))
 
 
+def _print(purge: Purge) -> Named | None:
+    try:
+        return Named((("print", bytes.fromhex(purge.value)),))
+    except ValueError:
+        return None
+
+
 _LESS_PLAIN: Mapping[str, Callable[[Purge], Named | None]] = {
     "age": _age,
     "versions": _versions,
     "meaning": _meaning,
+    "print": _print,
 }

@@ -54,8 +54,12 @@ ROOMS: dict[str, set[str]] = {
     **dict.fromkeys(WALK, COMMON | WALK | BELOW_WALK),
     "explain": COMMON | WALK | BELOW_WALK | {"semantic_link"},
     "coalescing": COMMON | WALK | BELOW_WALK | {"redis_link"},
+    "erasure": COMMON | {"db", "layers", "providers", "redis_link", "semantic_link", "telemetry"},
     "http": COMMON | WALK | {"feedback", "protocols", "telemetry"},
-    "http.admin": COMMON | WALK | BELOW_WALK | {"budget", "feedback", "http", "redis_link", "semantic_link"},
+    "http.admin": {
+        *(COMMON | WALK | BELOW_WALK),
+        *("budget", "erasure", "feedback", "http", "redis_link", "semantic_link"),
+    },
     "wiring": COMMON | WALK | BELOW_WALK | {"audits", "budget", "feedback", "http", "redis_link", "semantic_link"},
     "app": {"http", "settings", "wiring"},
     "supervisor": COMMON | {"db", "providers", "redis_link", "telemetry"},

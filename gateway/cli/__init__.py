@@ -1,4 +1,4 @@
-"""The command line: `lamina serve`, `tenants`, `keys`, `purge`, `report`, `explain`, `warm`, `replay`, `plan`.
+"""The command line: `lamina serve`, `tenants`, `keys`, `purge`, `erase`, `report`, `explain`, `warm` and more.
 
 A command is one module with a click command and one line in COMMANDS; it is imported when it is used. Exit status:
 0 done, 1 failed, 2 used wrongly.
@@ -14,6 +14,8 @@ COMMANDS: dict[str, str] = {
     "tenants": "gateway.cli.tenants:tenants",
     "keys": "gateway.cli.keys:keys",
     "purge": "gateway.cli.purge:purge",
+    "erase": "gateway.cli.erase:erase",
+    "encryption": "gateway.cli.encryption:encryption",
     "report": "gateway.cli.report:report",
     "explain": "gateway.cli.explain:explain",
     "warm": "gateway.cli.warm:warm",

@@ -52,9 +52,19 @@ class GatewayClient:
         Raises:
             GatewayUnreachable: there was no answer.
         """
+        return self._ask("POST", path, json.dumps(body).encode())
+
+    def get(self, path: str) -> Answer:
+        """One request without a body.
+
+        Raises:
+            GatewayUnreachable: there was no answer.
+        """
+        return self._ask("GET", path, None)
+
+    def _ask(self, method: str, path: str, data: bytes | None) -> Answer:
         headers = {"content-type": "application/json", "authorization": f"Bearer {self.key}"}
-        data = json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, headers, method="POST")  # noqa: S310  (checked)
+        request = urllib.request.Request(self.url + path, data, headers, method=method)  # noqa: S310  (checked)
         try:
             with contextlib.closing(_opened(request)) as reply:
                 return Answer(reply.status, _lower(reply.headers), _parsed(reply.read()))

@@ -101,7 +101,7 @@ class SqliteBackend:
                 yield connection
 
     async def scrub(self, deadline_s: float) -> str:
-        """Rebuilds the file without what was deleted and empties the log beside it; "" when all of that is done."""
+        """Rebuilds the file without what was deleted and empties the log beside it; "" when that is done."""
         async with self._turn, self.engine.connect() as connection:
             raw = await connection.get_raw_connection()
             driver: Any = raw.driver_connection

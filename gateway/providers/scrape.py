@@ -21,10 +21,7 @@ async def scrape(base_url: str, path: str) -> bytes:
     Raises:
         UpstreamError: no 200 within a second.
     """
-    url = URL(base_url)
-    unix = url.scheme == "unix"
-    connector = aiohttp.UnixConnector(url.path) if unix else aiohttp.TCPConnector()
-    address = URL("http://engine").with_path(path) if unix else url.origin().with_path(path)
+    connector, address = address_of(base_url, path)
     try:
         async with (
             asyncio.timeout(_DEADLINE_S),
@@ -37,3 +34,11 @@ async def scrape(base_url: str, path: str) -> bytes:
     except (aiohttp.ClientError, OSError, TimeoutError):
         status = 503
     raise UpstreamError("connect", status, {})
+
+
+def address_of(base_url: str, path: str) -> tuple[aiohttp.BaseConnector, URL]:
+    """How to reach a page of the engine: over what, and under which URL."""
+    url = URL(base_url)
+    if url.scheme == "unix":
+        return aiohttp.UnixConnector(url.path), URL("http://engine").with_path(path)
+    return aiohttp.TCPConnector(), url.origin().with_path(path)

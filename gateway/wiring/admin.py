@@ -42,6 +42,7 @@ ROUTERS: dict[str, str] = {
     "stats": "gateway.http.admin.stats:stats_router",
     "audit": "gateway.http.admin.audit:audit_router",
     "feedback": "gateway.http.admin.feedback:feedback_router",
+    "erasures": "gateway.http.admin.erasures:erasures_router",
     "explain": "gateway.http.admin.explain:explain_router",
     "learning": "gateway.http.admin.learning:learning_router",
     "ledger": "gateway.http.admin.ledger:ledger_router",

@@ -73,7 +73,7 @@ class Keeper:
             self._snapshot()
 
     def snapshot_now(self) -> bool:
-        """Replaces the snapshot on disk by one of the index as it is, where there is a folder; false when it fails."""
+        """Replaces the snapshot on disk by one of the index as it is; false when that fails."""
         self._written = -1
         return self._snapshot(empty=True)
 
