@@ -8,7 +8,7 @@ from typing import Literal, Self, get_args
 from policies.limits import NO_LIMITS, Limits
 
 PurgeKind = Literal[
-    "all", "tag", "key", "model", "user", "version", "session", "route", "age", "versions", "meaning"
+    "all", "tag", "key", "model", "user", "version", "session", "route", "age", "versions", "meaning", "print"
 ]
 PurgeMode = Literal["hard", "soft"]
 PURGE_KINDS: tuple[PurgeKind, ...] = get_args(PurgeKind)

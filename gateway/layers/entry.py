@@ -74,6 +74,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         parts: of a semantic row, short digests of what its request was made of, to explain misses by.
         whose: digests of the users and sessions that it was made for, whatever its scope; empty in older entries.
         route: name of the route; empty in older entries.
+        prints: digests of the instructions and tools of its request; empty in older entries.
     """
 
     key: bytes
@@ -95,12 +96,13 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     parts: dict[str, bytes] = {}
     whose: tuple[bytes, ...] = ()
     route: str = ""
+    prints: tuple[bytes, ...] = ()
 
     def made(self) -> Made:
         """What a purge can name of it."""
         whose = self.whose or ((person("user", self.user),) if self.user else ())
         source = self.source.hex()
-        named = (self.models, whose, self.tags, self.versions, source, self.route, self.created_s)
+        named = (self.models, whose, self.tags, self.versions, source, self.route, self.created_s, self.prints)
         return Made(self.key.hex(), *named)
 
     def response(self) -> ChatResponse:

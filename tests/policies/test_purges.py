@@ -25,6 +25,7 @@ VALUES = {
     "versions": WIDE.map("".join),
     "age": TIMES.map(str),
     "meaning": MEMBERS.map(lambda members: members_value(bytes.fromhex(key) for key in members)),
+    "print": KEYS,
 }
 WHOSE = st.tuples(st.sampled_from(["user", "session"]), st.sampled_from(["a", "b", "c"]))
 MODES: st.SearchStrategy[PurgeMode] = st.sampled_from(["hard", "soft"])
@@ -52,6 +53,7 @@ MADES = st.builds(
     st.sampled_from(["", "", "02"]),
     NAMES,
     TIMES,
+    st.lists(KEYS.map(bytes.fromhex), max_size=2).map(tuple),
 )
 
 
@@ -80,6 +82,7 @@ def names(purge: Purge, made: Made) -> bool:
         "model": made.models,
         "route": (made.route,) if made.route else made.models,
         "version": tuple(f"{name}={value}" for name, value in made.versions),
+        "print": tuple(one.hex() for one in made.prints),
     }
     if purge.kind in ("user", "session"):
         return person(purge.kind, purge.value) in made.whose
@@ -163,6 +166,7 @@ NAMED = {
     "versions": ("kb=*", "k=*"),
     "age": ("50.5", "50.0"),
     "meaning": (members_value([b"\0"]), members_value([b"\1"])),
+    "print": ("aa", "ab"),
 }
 """Of each kind a value that names what the entry below is made of, and one that does not."""
 
@@ -171,7 +175,7 @@ NAMED = {
 @pytest.mark.parametrize("mode", ["hard", "soft"])
 def test_each_kind_names_its_own(kind: str, mode: PurgeMode) -> None:
     whose = person("user", "u"), person("session", "s")
-    made = Made("00", ("m", "x"), whose, ("t",), (("kb", "1"),), "", "r", 50.0)
+    made = Made("00", ("m", "x"), whose, ("t",), (("kb", "1"),), "", "r", 50.0, (b"\xaa",))
     value, other = NAMED[kind]
     assert folded([Purge(1, kind, value, mode, ("00",), 99.0)]).verdict(made, 0) == mode
     assert folded([Purge(1, kind, other, mode, ("01",), 99.0)]).verdict(made, 0) is None
@@ -179,7 +183,14 @@ def test_each_kind_names_its_own(kind: str, mode: PurgeMode) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "value"),
-    [("planet", "abc"), ("age", "soon"), ("versions", "kb<x"), ("versions", "kb"), ("meaning", "2:aa")],
+    [
+        ("planet", "abc"),
+        ("age", "soon"),
+        ("versions", "kb<x"),
+        ("versions", "kb"),
+        ("meaning", "2:aa"),
+        ("print", "x"),
+    ],
 )
 def test_what_a_newer_version_wrote_purges_everything(kind: str, value: str) -> None:
     assert folded([Purge(1, kind, value, "hard", ("01",))]).verdict(Made("00", ("m",)), 0) == "hard"
