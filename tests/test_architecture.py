@@ -55,7 +55,7 @@ ROOMS: dict[str, set[str]] = {
     "explain": COMMON | WALK | BELOW_WALK | {"semantic_link"},
     "coalescing": COMMON | WALK | BELOW_WALK | {"redis_link"},
     "erasure": COMMON | {"db", "layers", "providers", "redis_link", "semantic_link", "telemetry"},
-    "http": COMMON | WALK | {"feedback", "protocols", "telemetry"},
+    "http": COMMON | WALK | {"feedback", "ledger", "protocols", "telemetry"},
     "http.admin": {
         *(COMMON | WALK | BELOW_WALK),
         *("budget", "erasure", "feedback", "http", "redis_link", "semantic_link"),
