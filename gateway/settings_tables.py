@@ -150,7 +150,7 @@ class SemanticSettings(Frozen):
     rule: Literal["learned", "fixed"] = "learned"
     audit_share: Annotated[float, Field(ge=0, le=1)] = 0.02
     min_probability: Annotated[float, Field(ge=0, le=1)] = 0.9
-    min_conversation_probability: Annotated[float, Field(ge=0, le=1)] = 0.7
+    min_conversation_probability: Annotated[float, Field(ge=0, le=1)] = 0.65
     label_half_life_s: Annotated[float, Field(ge=3600)] = 30 * 24 * 3600
     feedback_similarity: Annotated[float, Field(gt=0, le=1)] = 0.93
     conversations: bool = True

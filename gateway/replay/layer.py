@@ -52,7 +52,7 @@ class LayerRules:
     min_probability: float
     audit_share: float
     limit: int
-    min_conversation_probability: float = 0.7
+    min_conversation_probability: float = 0.65
 
     @property
     def name(self) -> str:

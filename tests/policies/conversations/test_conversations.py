@@ -152,6 +152,23 @@ def test_what_was_said_about_answers_bears_on_a_turn_that_stands_alone() -> None
     assert not unneeded(plain, ruled, WORDING)
 
 
+@pytest.mark.parametrize(
+    ("said", "reply"),
+    [
+        ("No jargon please, my nephew listens.", "Of course."),
+        ("We've just moved to Oregon.", "Welcome!"),
+        ("My doctor keeps me off sugar.", "Good to know; I'll only name things without it."),
+        ("I'm working in feet today.", "Fine, I'll give every length in feet."),
+    ],
+)
+def test_a_wish_or_a_place_bears_on_what_is_asked_later(said: str, reply: str) -> None:
+    last: Turn = ("user", "What does a stamp for a letter to Norway cost?")
+    ruled = told([("user", said), ("assistant", reply), last])
+    assert not unneeded(told([last]), ruled, WORDING)
+    asked = told([("user", "Which wood is best?"), ("assistant", "Larch; I'll only add: oil it."), last])
+    assert unneeded(told([last]), asked, WORDING), "a reply to a question promises nothing"
+
+
 def test_code_and_signs_are_compared_to_the_letter() -> None:
     one, other = told([("user", "run print(a - b)"), ("user", "run print(a + b)")])
     assert one.plain != other.plain
