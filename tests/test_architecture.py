@@ -66,7 +66,7 @@ ROOMS: dict[str, set[str]] = {
     "bounded": set(),
     "worker": {"bounded", "errors", "settings", "supervisor"},
     "replay": COMMON | {"guards", "protocols"},
-    "cli": COMMON | {"ledger", "db", "invalidation", "replay", "supervisor", "telemetry"},
+    "cli": COMMON | {"ledger", "db", "invalidation", "replay", "routes", "supervisor", "telemetry"},
     "__main__": {"cli", "errors"},
 }
 """What each room of the gateway may import of the others; every arrow goes one way."""
