@@ -114,6 +114,21 @@ class Affected:
     scopes: tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a registration comes to.
+
+    Attributes:
+        outcome: `registered` for a new version; `changed` when it is made of other things than before; `live` when
+            it was retired, or is now the only live one; `linked` when it depends on others; else `unchanged`.
+        after: the graph with it.
+    """
+
+    outcome: str
+    changes: tuple[Change, ...]
+    after: "Graph"
+
+
 class Graph:
     """The versions of one tenant and those of all."""
 
@@ -158,6 +173,27 @@ class Graph:
                     yield self.versions[ref]
             else:
                 yield from self.live(ref.name)
+
+
+def registration(graph: Graph, added: Version, *, beside: bool) -> Registration:
+    """What happens when a version is registered, perhaps again.
+
+    Raises:
+        DependencyRefused: see `check`.
+    """
+    before = graph.versions.get(added.ref)
+    after = graph.with_version(added, beside=beside)
+    check(after, added)
+    changes: list[Change] = []
+    outcome = "unchanged" if before is not None and set(before.depends_on) == set(added.depends_on) else "linked"
+    replaces = not beside and any(one.ref != added.ref for one in graph.live(added.name))
+    if before is None or before.retired or replaces:
+        changes.append(Change("register", added.ref, beside))
+        outcome = "registered" if before is None else "live"
+    if before is not None and not before.same_content(added):
+        changes.append(Change("content", added.ref))
+        outcome = "changed"
+    return Registration(outcome, tuple(changes), after)
 
 
 def check(graph: Graph, added: Version) -> None:

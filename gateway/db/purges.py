@@ -1,7 +1,7 @@
 """The purge log: append-only, numbered per tenant without gaps; the truth that every cache entry is judged by."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Select, and_, insert, or_, select, update
@@ -49,7 +49,7 @@ class PurgeRepository:
             DatabaseUnavailable: see `Database.write`; doing it again is harmless, it purges a second time.
         """
         for purge in purges:
-            _check(purge)
+            check_new(purge)
 
         async def work(connection: AsyncConnection) -> Appended:
             counts = Counter(purge.tenant_id for purge in purges)
@@ -58,13 +58,7 @@ class PurgeRepository:
             heads = {
                 tenant_id: await _take(connection, tenant_id, counts[tenant_id]) for tenant_id in sorted(counts)
             }
-            next_seq = {tenant_id: heads[tenant_id][1] - count for tenant_id, count in counts.items()}
-            rows = []
-            for purge in purges:
-                next_seq[purge.tenant_id] += 1
-                rows.append(_row(purge, next_seq[purge.tenant_id], now_s))
-            await _insert(connection, rows)
-            return Appended(tuple(rows), heads)
+            return Appended(await insert_numbered(connection, purges, heads, now_s), heads)
 
         return await self._database.write(work)
 
@@ -128,7 +122,35 @@ class PurgeRepository:
         return await self._database.read(work)
 
 
-def _check(purge: NewPurge) -> None:
+async def insert_numbered(
+    connection: AsyncConnection, purges: Sequence[NewPurge], heads: Mapping[str, tuple[int, int]], now_s: float
+) -> tuple[PurgeRow, ...]:
+    """Inserts purges and their audit rows inside the caller's transaction.
+
+    Args:
+        connection: the transaction; it has raised each tenant's `purge_seq` by the number of its purges, and so
+            holds the tenant's row.
+        purges: in order; see `check_new`.
+        heads: (auth_seq, purge_seq) of each tenant after that.
+        now_s: when; seconds since the epoch.
+    """
+    counts = Counter(purge.tenant_id for purge in purges)
+    next_seq = {tenant_id: heads[tenant_id][1] - count for tenant_id, count in counts.items()}
+    rows = []
+    for purge in purges:
+        next_seq[purge.tenant_id] += 1
+        rows.append(_row(purge, next_seq[purge.tenant_id], now_s))
+    if rows:
+        await _insert(connection, rows)
+    return tuple(rows)
+
+
+def check_new(purge: NewPurge) -> None:
+    """Accepts a purge that can match something.
+
+    Raises:
+        RecordError: invalid.
+    """
     check_purge(purge.kind, purge.value, purge.mode)
     check_text("the actor", purge.actor)
     check_text("the reason", purge.reason)
