@@ -1,0 +1,129 @@
+"""Prompts in their order: each beside the recent one it was built like, and what was found summed up."""
+
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import msgspec
+
+from policies.doctor.divergence import HEALTHY, Divergence, diverge
+from policies.doctor.parts import Part
+
+CHARS_PER_TOKEN = 4.0
+"""Where a request's tokens are not known."""
+
+MOST_PROMPTS = 64
+MOST_CHARS = 16 << 20
+"""Of recent prompts that are kept per tenant and model."""
+
+_LEAST_SHARED = 0.2
+_LEAST_TOKENS = 16.0
+_NUMBERED = re.compile(r"\[\d+\]")
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A prompt that came.
+
+    Attributes:
+        group: what it may be compared within: tenant and model.
+        parts: see `parts_of`.
+        prompt_tokens: as the model counted them; 0 when not known.
+        t_s: when, seconds from any beginning.
+    """
+
+    group: tuple[str, str]
+    parts: tuple[Part, ...]
+    prompt_tokens: int = 0
+    t_s: float = 0.0
+
+    @property
+    def chars(self) -> int:
+        """Of all parts."""
+        return sum(len(part.text) for part in self.parts)
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One prompt's divergence in tokens, estimated by its characters where the model did not count them.
+
+    Attributes:
+        place: path of the part, turns not told apart.
+        tokens: of the whole prompt.
+        kept_tokens: that a prefix cache can reuse.
+        lost_tokens: that it could, were it not for the divergence.
+    """
+
+    group: tuple[str, str]
+    divergence: Divergence
+    place: str
+    tokens: float
+    kept_tokens: float
+    lost_tokens: float
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is lost that could be kept."""
+        return self.divergence.kind in HEALTHY or self.lost_tokens < _LEAST_TOKENS
+
+
+class Doctor:
+    """Compares prompts as they come; keeps the recent ones in memory and nothing else. Not for several threads."""
+
+    def __init__(self) -> None:
+        self._recent: dict[tuple[str, str], OrderedDict[int, Seen]] = {}
+        self._chars: dict[tuple[str, str], int] = {}
+        self._number = 0
+
+    def see(self, seen: Seen) -> Finding:
+        """What is found in a prompt; `first` when it is built like none of the recent ones."""
+        before = self._likest(seen)
+        divergence = Divergence("first", "", 0, 0, 0) if before is None else diverge(before.parts, seen.parts)
+        self._keep(seen)
+        chars = max(1, seen.chars)
+        per_char = (seen.prompt_tokens or chars / CHARS_PER_TOKEN) / chars
+        lost = 0 if divergence.kind in HEALTHY else divergence.lost_chars
+        return Finding(
+            seen.group,
+            divergence,
+            _place(divergence.path),
+            chars * per_char,
+            divergence.kept_chars * per_char,
+            lost * per_char,
+        )
+
+    def _likest(self, seen: Seen) -> Seen | None:
+        """The recent prompt with the most in common, the latest of several."""
+        best, most = None, _LEAST_SHARED * max(1, seen.chars)
+        digests = {part.digest: len(part.text) for part in seen.parts}
+        for other in reversed(self._recent.get(seen.group, {}).values()):
+            common = sum(digests.get(part.digest, 0) for part in other.parts)
+            if common <= most:
+                common += _likeness(other.parts, seen.parts)
+            if common > most:
+                best, most = other, float(common)
+        return best
+
+    def _keep(self, seen: Seen) -> None:
+        recent = self._recent.setdefault(seen.group, OrderedDict())
+        recent[self._number] = seen
+        self._number += 1
+        chars = self._chars.get(seen.group, 0) + seen.chars
+        while len(recent) > 1 and (len(recent) > MOST_PROMPTS or chars > MOST_CHARS):
+            chars -= recent.popitem(last=False)[1].chars
+        self._chars[seen.group] = chars
+
+
+def _likeness(before: Sequence[Part], now: Sequence[Part]) -> int:
+    """Characters that may be shared where the first parts are not equal: their words, in any order."""
+    if not before or not now or before[0].room != now[0].room or before[0].digest == now[0].digest:
+        return 0
+    ours, theirs = (set(parts[0].text.split()) for parts in (before, now))
+    alike = len(ours & theirs) / max(1, len(ours | theirs))
+    return int(alike * len(now[0].text))
+
+
+def _place(path: str) -> str:
+    head, _, tail = path.partition("[")
+    number = tail.partition("]")[0]
+    if head == "messages" and number == "0":
+        return "messages[0]" + _NUMBERED.sub("[*]", path.removeprefix("messages[0]"))
+    return _NUMBERED.sub("[*]", path)
