@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "explain": "gateway.cli.explain:explain",
     "warm": "gateway.cli.warm:warm",
     "replay": "gateway.cli.replay:replay",
+    "doctor": "gateway.cli.doctor:doctor",
     "plan": "gateway.cli.plan:plan",
     "ledger": "gateway.cli.ledger:ledger",
     "break-even": "gateway.cli.ledger:pays",

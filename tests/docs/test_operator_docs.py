@@ -1,4 +1,4 @@
-"""The examples of docs/explain.md, warm-up.md and replay.md, run as they stand against a whole set."""
+"""The examples of pages for operators (explain, warm-up, replay, prefix-doctor), run as they stand."""
 
 import json
 import os
@@ -55,3 +55,8 @@ def test_replaying(tmp_path: Path) -> None:
     assert "exact only keeps the bound" in ran("replay.md", tmp_path, tmp_path / "home")
     assert json.loads((tmp_path / "found.json").read_text())["keeps"] is True
     assert (tmp_path / "replay.html").stat().st_size > 5_000
+
+
+def test_the_prefix_doctor(tmp_path: Path) -> None:
+    said = ran("prefix-doctor.md", tmp_path, tmp_path / "home")
+    assert re.search(r"^1 time +messages\[0\]\.content +gpt-4o-mini +39 ", said, re.MULTILINE), said
