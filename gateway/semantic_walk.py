@@ -230,9 +230,12 @@ class SemanticWalk:
         self._metrics.write("exact", "copied" if reply is not None else "lost", "semantic")
 
     def _judged(self, walk: Walk, opened: Opened) -> Hit | Stale | Miss:
+        """The row's state; a purge of the very key that is asked for names it too, or its answer would be back."""
         entry = opened.entry
-        purges = walk.replica.purges
-        purged = None if purges.nothing_since(entry.as_of) else purges.verdict(entry.made(), entry.as_of)
+        purges, purged = walk.replica.purges, None
+        if not purges.nothing_since(entry.as_of):
+            made = entry.made()
+            purged = purges.verdict(made if walk.key is None else made.under(walk.key.hex), entry.as_of)
         return judge(opened.life, purged, walk.controls, self._parts.clock_s())
 
     async def _still_allowed(self, walk: Walk, opened: Opened) -> bool:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 PURGE_KINDS = (
@@ -69,6 +69,10 @@ class Made:
     route: str = ""
     created_s: float = 0.0
     prints: tuple[bytes, ...] = ()
+
+    def under(self, key_hex: str) -> "Made":
+        """As it would be served under another key: a purge of that key names it too."""
+        return replace(self, source_hex=key_hex)
 
 
 @dataclass(frozen=True, slots=True)

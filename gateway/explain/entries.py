@@ -15,7 +15,7 @@ from policies.types import Json
 
 @dataclass(frozen=True, slots=True)
 class Court:
-    """What entries are judged by, for one request."""
+    """What entries are judged by, for one request; `key_hex` is its own key, empty where it has none."""
 
     purges: PurgeIndex
     controls: Controls
@@ -23,10 +23,14 @@ class Court:
     guards: Guards
     now_s: float
     stale: StaleRules
+    key_hex: str = ""
 
     def judge(self, entry: Entry, stored_bytes: int, *, by_meaning: bool) -> EntryFinding:
         """The entry's own state; whether it may be found by meaning is asked of semantic rows."""
-        purged = self.purges.verdict(entry.made(), entry.as_of)
+        made = entry.made()
+        if by_meaning and self.key_hex:
+            made = made.under(self.key_hex)
+        purged = self.purges.verdict(made, entry.as_of)
         life = Life(entry.created_s, entry.ttl_s)
         decision = judge(life, purged, self.controls, self.now_s)
         if not by_meaning:

@@ -116,7 +116,8 @@ class Explainer:
             because, shown = sentence(plan.reason), _shown(controls)
             return Explanation("bypass", None, plan.reason, because, named, _named(target), None, shown)
         key = target.key(owner.tenant_id, controls, body, parts.cache.ignored_fields)
-        court = Court(replica.purges, controls, body, parts.guards, parts.now_s(), stale_rules(parts.cache))
+        judged_by = (replica.purges, controls, body, parts.guards, parts.now_s(), stale_rules(parts.cache))
+        court = Court(*judged_by, key.hex)
         digests = request_parts(body, target.namespace(owner.tenant_id, controls), parts.cache.ignored_fields)
         return await self._walk(_Case(named, replica, target, body, controls, court, plan, key, digests))
 

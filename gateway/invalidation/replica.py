@@ -110,7 +110,12 @@ class TenantReplica:
 
     def take_purges(self, rows: Sequence[PurgeRow], head: int) -> None:
         """Takes in rows of the log up to `head`."""
-        self.purges.fold((Purge(row.seq, row.kind, row.value, row.mode) for row in rows), head)
+        self.purges.fold(map(as_purge, rows), head)
+
+
+def as_purge(row: PurgeRow) -> Purge:
+    """A row of the log as judging takes it."""
+    return Purge(row.seq, row.kind, row.value, row.mode, tuple(key.hex() for key in row.members), row.at)
 
 
 class Replicas:

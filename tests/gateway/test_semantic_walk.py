@@ -161,6 +161,16 @@ async def test_the_copy_dies_with_its_source(it: Meaning) -> None:
     assert len(it.it.upstream.calls) == 2
 
 
+async def test_a_purge_of_one_answer_keeps_meaning_from_bringing_it_back(it: Meaning) -> None:
+    await it.taught()
+    copied = await it.ask(PARAPHRASE)
+    assert copied["cache-status"].endswith("; detail=semantic")
+    await it.it.purge("key", copied["x-lamina-cache-id"])
+    reply = await it.ask(PARAPHRASE)
+    assert "fwd=" in reply["cache-status"], "neither the copy nor the row that it was made from"
+    assert "; hit" in (await it.ask(QUESTION))["cache-status"], "who asked for it in other words still has it"
+
+
 @pytest.mark.parametrize("kind", ["all", "tag", "model"])
 async def test_a_purge_reaches_rows(it: Meaning, kind: str) -> None:
     await it.taught(QUESTION, ("x-lamina-cache-groups", "help"))
