@@ -29,6 +29,7 @@ from gateway.routes import Routes
 from gateway.semantic_walk import Budget as WalkBudget
 from gateway.telemetry.logs import RequestLog
 from gateway.wiring.meaning import Layers, Meaning
+from gateway.wiring.purging import open_purging, open_survey
 from policies.budget import Decision
 from policies.nomination import Candidate
 
@@ -47,6 +48,8 @@ ROUTERS: dict[str, str] = {
     "learning": "gateway.http.admin.learning:learning_router",
     "ledger": "gateway.http.admin.ledger:ledger_router",
     "feed": "gateway.http.admin.feed:feed_router",
+    "purges": "gateway.http.admin.purges:purges_router",
+    "entries": "gateway.http.admin.entries:entries_router",
 }
 """Areas of the administrator's API: `module:function`, each taking a Desk; imported when a worker is built."""
 
@@ -117,6 +120,8 @@ def _desk(office: Office) -> Any:
         explainer=_explainer(office),
         ledger=office.ledger,
         feedback=office.feedback,
+        purging=open_purging(parts, office.database, office.now_s),
+        survey=open_survey(parts, office.database, office.replicas, office.now_s),
         checks=office.checks,
         metrics=parts.metrics,
         now_s=office.now_s,

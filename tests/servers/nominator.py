@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.db import Database
 from gateway.db.tables import SEMANTIC_ROWS
-from policies.nomination import Ask, Candidate, Nominated, Pairs, Verdicts
+from policies.nomination import Ask, Candidate, Near, NearRows, Nominated, Pairs, Verdicts
 from policies.questions import Question
 
 _FILLERS = frozenset(["a", "an", "the", "do", "does", "can", "could", "please", "i", "my", "to", "of", "how"])
@@ -82,6 +82,8 @@ class Nominator:
         elif scope["path"] == "/v1/verify":
             pairs = msgspec.msgpack.decode(body, type=Pairs)
             answer = msgspec.msgpack.encode(Verdicts(tuple((None, likeness(*pair)) for pair in pairs.pairs)))
+        elif scope["path"] == "/v1/near":
+            answer = await self._near(msgspec.msgpack.decode(body, type=Near))
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": answer})
 
@@ -92,6 +94,19 @@ class Nominator:
             return self.raw
         found = self.told if self.told is not None else await self._candidates(ask)
         return msgspec.msgpack.encode(Nominated(found[: ask.limit], 0, "words-1"))
+
+    async def _near(self, near: Near) -> bytes:
+        query = select(_ROWS.row, _ROWS.question).where(_ROWS.tenant_id == near.tenant_id, _ROWS.state == "live")
+
+        async def work(connection: AsyncConnection) -> list[tuple[int, bytes]]:
+            return [(*row,) for row in await connection.execute(query)]
+
+        rows = await self.database.read(work)
+        found = [
+            (row, likeness(msgspec.msgpack.decode(raw, type=Question).text, near.text or "")) for row, raw in rows
+        ]
+        close = sorted((one for one in found if one[1] >= near.similarity), key=lambda one: -one[1])
+        return msgspec.msgpack.encode(NearRows(tuple(close[: near.limit])))
 
     async def _candidates(self, ask: Ask) -> tuple[Candidate, ...]:
         query = select(_ROWS.row, _ROWS.partition, _ROWS.question).where(

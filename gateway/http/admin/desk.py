@@ -5,13 +5,16 @@ from dataclasses import dataclass
 
 from gateway.budget import Budget
 from gateway.db import Database, PurgeRepository, RecordError, SemanticRows, TenantRecord, TenantRepository
+from gateway.db.row_pages import RowPages
 from gateway.errors import StoreUnavailable
 from gateway.explain.explainer import Explainer
 from gateway.feedback import Feedback
 from gateway.guards import Guards
 from gateway.http.admin.caller import Caller
 from gateway.invalidation.linked import LinkAnnouncer
+from gateway.invalidation.purging import Purging
 from gateway.invalidation.replica import Replicas
+from gateway.invalidation.survey import Survey
 from gateway.invalidation.telling import Records, tell
 from gateway.layers.entry import Sealer
 from gateway.layers.exact import ExactLayer
@@ -31,6 +34,8 @@ class Desk:
     Attributes:
         semantic, link: the layer that compares meaning and the way to its service; None where nothing is compared.
         budget: what learns from comparisons; None where nothing does.
+        purging: makes purges.
+        survey: looks through what is stored.
         checks: says of each part whether it is there.
     """
 
@@ -49,6 +54,8 @@ class Desk:
     explainer: Explainer
     ledger: LedgerParts
     feedback: Feedback
+    purging: Purging
+    survey: Survey
     checks: Mapping[str, Callable[[], Awaitable[bool]]]
     metrics: Metrics
     now_s: Callable[[], float]
@@ -57,6 +64,11 @@ class Desk:
     def tenants(self) -> TenantRepository:
         """The tenants' records."""
         return TenantRepository(self.database)
+
+    @property
+    def row_pages(self) -> RowPages:
+        """The semantic rows by number."""
+        return RowPages(self.database)
 
     async def tenant(self, caller: Caller, name_or_id: str) -> TenantRecord:
         """A tenant that the caller may know of.
