@@ -39,6 +39,8 @@ ROUTERS: dict[str, str] = {
     "limits": "gateway.http.admin.limits:limits_router",
     "modes": "gateway.http.admin.modes:modes_router",
     "tokens": "gateway.http.admin.tokens:tokens_router",
+    "purges": "gateway.http.admin.purges:purges_router",
+    "entries": "gateway.http.admin.entries:entries_router",
     "policies": "gateway.http.admin.policies:policies_router",
     "stats": "gateway.http.admin.stats:stats_router",
     "audit": "gateway.http.admin.audit:audit_router",
@@ -48,8 +50,6 @@ ROUTERS: dict[str, str] = {
     "learning": "gateway.http.admin.learning:learning_router",
     "ledger": "gateway.http.admin.ledger:ledger_router",
     "feed": "gateway.http.admin.feed:feed_router",
-    "purges": "gateway.http.admin.purges:purges_router",
-    "entries": "gateway.http.admin.entries:entries_router",
 }
 """Areas of the administrator's API: `module:function`, each taking a Desk; imported when a worker is built."""
 
