@@ -9,11 +9,12 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 
-from gateway.asked import Asked, Audit
+from gateway.asked import Audit
 from gateway.errors import ApiError, StoreUnavailable, UpstreamError
-from gateway.flights import Flight, Landing, Passenger
+from gateway.flights import Elsewhere, Flight, Landing, Passenger
 from gateway.guards import GuardDecision, Guards, subject_of
-from gateway.layers.entry import Entry, Sealer, answer_of, choices_of
+from gateway.job import Job
+from gateway.layers.entry import Entry, EntryError, Sealer, answer_of, choices_of
 from gateway.layers.exact import ExactLayer
 from gateway.layers.row_writer import RowWriter
 from gateway.layers.salts import Salts
@@ -24,40 +25,15 @@ from gateway.providers.contract import Provider, ProviderCall
 from gateway.routes import Route, Target
 from gateway.settings import CacheSettings
 from gateway.telemetry.metrics import Metrics
-from policies.controls import Controls
 from policies.decide import Discard, Store, WriteRules, admit
 from policies.keys import CacheKey
 from policies.persons import made_for
-from policies.questions import Place
 from policies.request_parts import request_parts
 from policies.semantic import is_plain
 from policies.types import ChatResponse
 
 _TOO_MANY = 429
 _SERVER_ERROR = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One model call.
-
-    Attributes:
-        key: where the answer may be stored; None stores nothing.
-        as_of: the tenant's purge sequence before the call.
-        prefix_epoch: the tenant's, see PurgeIndex.
-        place: where the question may be compared by meaning; None stores no row.
-        audit: what the answer is to be compared with, or None.
-    """
-
-    asked: Asked
-    tenant_id: str
-    route: Route
-    key: CacheKey | None
-    controls: Controls
-    as_of: int
-    prefix_epoch: int = 0
-    place: Place | None = None
-    audit: Audit | None = None
 
 
 class Audits(Protocol):
@@ -77,6 +53,7 @@ class Outside:
         audits: None where nobody learns.
         cache_epoch: see EngineSettings.
         called: told of each call whose answer began, however it ended; returns at once.
+        dead: whether a hard purge has named an entry since its model was asked.
     """
 
     providers: Mapping[str, Provider]
@@ -92,6 +69,7 @@ class Outside:
     now_s: Callable[[], float]
     cache_epoch: str = "0"
     called: Callable[[Called], None] = lambda _: None
+    dead: Callable[[Entry], bool] = lambda _: False
 
 
 class Forwarder:
@@ -104,21 +82,37 @@ class Forwarder:
 
     async def fly(self, flight: Flight, job: Job) -> None:
         """Makes the call, publishes what comes, stores the whole answer if it may, and lands the flight."""
-        begun = time.perf_counter()
         try:
-            response, target = await self._call(flight, job)
-            took_s = time.perf_counter() - begun
-            decision = self._admit(response, job, fallback=target is not job.route.primary)
-            decision, guarded = await self._guarded(response, job, decision)
-            flight.land(Landing(response, self._write(response, job, decision, guarded, took_s)))
-            if job.audit is not None and self._outside.audits is not None and target is job.route.primary:
-                self._outside.audits.compare(job.audit, response)
-        except UpstreamError as error:
+            flight.land(await self.call(flight, job))
+        except (UpstreamError, ApiError) as error:
             flight.fail(error)
+
+    async def call(self, flight: Flight, job: Job) -> Landing:
+        """Makes the call, publishes what comes, and stores the whole answer if it may; the flight is yet to land.
+
+        Raises:
+            UpstreamError, ApiError: the call failed.
+        """
+        try:
+            return await self._landing(flight, job)
+        except UpstreamError:
+            raise
         except Exception as error:  # noqa: BLE001  (the edge of a task: recorded, and every passenger is told)
             self._outside.metrics.fault("forward", type(error).__name__)
             self._outside.log.error("fault", part="forward", error=type(error).__name__)  # noqa: TRY400  (a trace may quote a prompt)
-            flight.fail(ApiError(500, "The gateway failed while it asked the model.", kind="server_error"))
+            failure = "The gateway failed while it asked the model."
+            raise ApiError(500, failure, kind="server_error") from None
+
+    async def _landing(self, flight: Flight, job: Job) -> Landing:
+        begun = time.perf_counter()
+        response, target = await self._call(flight, job)
+        took_s = time.perf_counter() - begun
+        decision = self._admit(response, job, fallback=target is not job.route.primary)
+        decision, guarded = await self._guarded(response, job, decision)
+        landing = Landing(response, self._write(response, job, decision, guarded, took_s))
+        if job.audit is not None and self._outside.audits is not None and target is job.route.primary:
+            self._outside.audits.compare(job.audit, response)
+        return landing
 
     def see_off(self, passenger: Passenger) -> None:
         """Stays aboard on behalf of nobody, so that a call behind the scenes runs to its end."""
@@ -129,6 +123,8 @@ class Forwarder:
     async def _wait_and_leave(self, passenger: Passenger) -> None:
         try:
             await passenger.landed()
+        except Elsewhere:
+            self._outside.metrics.flight("refresh_elsewhere")
         except (UpstreamError, ApiError) as error:
             self._outside.metrics.fault("refresh", "upstream")
             self._outside.log.warning("refresh_failed", part="refresh", error=str(error))
@@ -241,9 +237,9 @@ class Forwarder:
         metrics = self._outside.metrics
         if isinstance(decision, Store) and job.key is not None:
             entry = self._entry(response, job, job.key, decision, took_s)
-            sealed = self._outside.sealer.seal(entry)
-            if len(sealed) > self._outside.cache.max_entry_bytes:
-                decision = Discard("size")
+            sealed = self._sealed(entry)
+            if isinstance(sealed, Discard):
+                decision = sealed
             else:
                 self._keep_row(entry, response, job, guarded)
                 keep_s = decision.ttl_s + self._outside.cache.kept_s
@@ -252,10 +248,21 @@ class Forwarder:
             metrics.write("exact", "refused", decision.reason)
         return decision
 
+    def _sealed(self, entry: Entry) -> bytes | Discard:
+        """The entry as it may be stored, or why it may not; what was purged meanwhile leaves no bytes behind."""
+        if self._outside.dead(entry):
+            return Discard("purged")
+        try:
+            sealed = self._outside.sealer.seal(entry)
+        except EntryError as error:
+            self._outside.metrics.fault("encryption", error.reason)
+            return Discard(error.reason)
+        return Discard("size") if len(sealed) > self._outside.cache.max_entry_bytes else sealed
+
     def _keep_row(self, entry: Entry, response: ChatResponse, job: Job, guarded: GuardDecision | None) -> None:
         """Queues the answer to be found by meaning, where request, guards and form allow it."""
         rows = self._outside.rows
-        if rows is None or job.place is None or guarded is None:
+        if rows is None or job.place is None or guarded is None or (job.shelf is not None and not job.shelf.held):
             return
         if not guarded.semantic:
             self._outside.metrics.write("semantic", "refused", guarded.reasons[0] if guarded.reasons else "guard")
@@ -266,9 +273,9 @@ class Forwarder:
 
     def _post(self, job: Job, key: CacheKey, sealed: bytes, keep_s: float, decision: Store) -> Store | Discard:
         metrics = self._outside.metrics
-        begun = time.perf_counter()
+        begun, shelf = time.perf_counter(), job.shelf or self._outside.exact
         try:
-            reply = self._outside.exact.write(job.tenant_id, key.hex, sealed, keep_s)
+            reply = shelf.write(job.tenant_id, key.hex, sealed, keep_s)
         except StoreUnavailable:
             reply = None
         if reply is None:
@@ -276,9 +283,10 @@ class Forwarder:
             return Discard("store_unavailable")
 
         def count(future: "asyncio.Future[Any]") -> None:
-            lost = future.cancelled() or future.exception() is not None
-            result, reason = ("lost", "store_unavailable") if lost else ("stored", "ok")
-            metrics.write("exact", result, reason, time.perf_counter() - begun)
+            failed = future.cancelled() or future.exception() is not None
+            lost = "store_unavailable" if failed else "lease_lost" if future.result() == 0 else ""
+            result = "lost" if lost else "stored"
+            metrics.write("exact", result, lost or "ok", time.perf_counter() - begun)
 
         reply.add_done_callback(count)
         return decision

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gateway.asked import Asked
+from gateway.coalescing import MARK_BYTES, Coalescer, Shared, works
 from gateway.errors import ApiError, DatabaseUnavailable, StoreUnavailable
 from gateway.exact_walk import ExactWalk
-from gateway.flights import Flight, Flights
+from gateway.flights import Flight, FlightName, Flights
 from gateway.forward import Forwarder
 from gateway.guards import Guards
 from gateway.invalidation.replica import Replicas, TenantReplica
@@ -47,6 +48,7 @@ class Rooms:
     sealer: Sealer
     routes: Routes
     flights: Flights
+    coalescer: Coalescer
     forwarder: Forwarder
     guards: Guards
     limiter: Limiter
@@ -92,7 +94,6 @@ class Pipeline:
         Raises:
             ApiError: the credential, a limit, the model's name or `only-if-cached` forbids an answer.
         """
-        rooms = self._rooms
         came = time.perf_counter()
         replica = await self._owner(asked.key_digest)
         asking = self._counted(replica, asked)
@@ -113,6 +114,7 @@ class Pipeline:
         principal = self._principal(replica, asked.key_digest, came)
         await self._admit(replica, asked, asking)
         walk = Walk(asked, replica, principal, target, controls, plan, key)
+        walk.seen = None if found is None else (found.value or b"")[:MARK_BYTES]
         if isinstance(plan, Bypass) or key is None:
             return self._fly(walk, plan if isinstance(plan, Bypass) else Bypass("off"))
         decision, entry = await self._exact.decide(walk, key, found, begun)
@@ -148,7 +150,7 @@ class Pipeline:
     async def _by_meaning(self, walk: Walk, key: CacheKey, decision: Miss) -> Served | Flying:
         """After an exact miss: an answer to the same question put otherwise, or the model's."""
         semantic, plan = self._rooms.semantic, walk.plan
-        shared = walk.shared()
+        shared = self._shared(walk)
         joins = shared is not None and self._rooms.flights.running(shared)
         if semantic is None or joins or not isinstance(plan, Lookup):
             return self._fly(walk, decision)
@@ -207,12 +209,16 @@ class Pipeline:
         rooms = self._rooms
         if walk.controls.only_if_cached:
             raise _only_if_cached()
-        job = walk.job()
-        passenger, leads = rooms.flights.join_or_lead(
-            walk.shared(), lambda flight: rooms.forwarder.fly(flight, job)
-        )
+        job, name = walk.job(), self._shared(walk)
+        together = None if name is None else Shared(job, name, walk.seen)
+        work = works(rooms.coalescer, rooms.forwarder, job, together)
+        passenger, leads = rooms.flights.join_or_lead(name, *work)
         rooms.metrics.flight("lead" if leads else "join")
-        return Flying(walk.principal, walk.target, walk.key, decision, passenger, leads, walk.instead)
+        return Flying(walk.principal, walk.target, walk.key, decision, passenger, walk.instead)
+
+    def _shared(self, walk: Walk) -> FlightName | None:
+        """Under what others may join this request's model call; None when nobody may."""
+        return None if self._rooms.cache.coalescing == "off" else walk.shared()
 
     async def _owner(self, key_digest: bytes) -> TenantReplica:
         try:
@@ -265,15 +271,15 @@ class Pipeline:
 
     def _refresh_behind(self, walk: Walk, key: CacheKey, why: str) -> None:
         """Asks the model for a fresh answer without making the client wait; one refresh per key at a time."""
-        shared = ("refresh", key.digest, walk.replica.purges.seq)
+        name = walk.flight_name(key, "r")
 
         async def work(flight: Flight) -> None:
             if walk.place is None and self._rooms.semantic is not None:
                 namespace = walk.target.namespace(walk.replica.tenant_id, walk.controls)
                 walk.place = await self._rooms.semantic.place(walk, namespace)
-            await self._rooms.forwarder.fly(flight, walk.job())
+            await self._rooms.coalescer.refresh(flight, Shared(walk.job(), name, walk.seen))
 
-        passenger, leads = self._rooms.flights.join_or_lead(shared, work)
+        passenger, leads = self._rooms.flights.join_or_lead(name, work)
         if leads:
             self._rooms.metrics.flight("refresh_early" if why == "early" else "refresh")
             self._rooms.forwarder.see_off(passenger)

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from gateway.settings_tables import Frozen
+from gateway.settings_cache import Frozen
 from policies.ledger import PriceRow
 
 Dollars = Annotated[str, BeforeValidator(str)]

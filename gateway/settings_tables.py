@@ -5,58 +5,13 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
+from gateway.settings_cache import Frozen, Mode
 from policies.guardrails import GUARDRAILS
 from policies.guardrails.types import Action
 
-Mode = Literal["off", "observe", "exact", "semantic"]
 MarkForm = Literal["drop", "cache_control", "breakpoint"]
-
-
-class Frozen(BaseModel):
-    """A value that refuses names it does not know and never shows its input in an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class CacheSettings(Frozen):
-    """What may be cached, and for how long.
-
-    Attributes:
-        mode: off, observe (look up and count, serve nothing), exact, or semantic (exact, then by meaning); a model
-            may set its own.
-        ttl_s: life of an entry that names none.
-        max_ttl_s: longest life a request may ask for.
-        stale_s: how long past its life an entry is kept, for clients that accept stale answers.
-        stale_while_revalidate_s: how long past its life an entry is served while one refresh flies behind.
-        stale_if_error_s: how long past its life an entry is served when the model fails before its first byte.
-        early_refresh_beta: how eagerly entries that are asked for often are refreshed just before their end, so
-            that nobody waits at it; 0 switches that off.
-        max_entry_bytes: larger answers are not stored.
-        honour_no_cache: whether a client's `Cache-Control: no-cache` skips the read.
-        honoured_controls: false ignores every cache control a request carries.
-        ignored_fields: body fields left out of the key besides the built-in list.
-        versions: parts of every key, such as a prompt-template version; a bump makes old entries unreachable.
-    """
-
-    mode: Mode = "exact"
-    ttl_s: Annotated[int, Field(ge=1)] = 24 * 3600
-    max_ttl_s: Annotated[int, Field(ge=1)] = 30 * 24 * 3600
-    stale_s: Annotated[int, Field(ge=0)] = 0
-    stale_while_revalidate_s: Annotated[int, Field(ge=0)] = 0
-    stale_if_error_s: Annotated[int, Field(ge=0)] = 0
-    early_refresh_beta: Annotated[float, Field(ge=0, le=100)] = 1.0
-    max_entry_bytes: Annotated[int, Field(ge=1024)] = 1 << 20
-    honour_no_cache: bool = True
-    honoured_controls: bool = True
-    ignored_fields: tuple[str, ...] = ()
-    versions: Mapping[str, str] = Field(default_factory=dict)
-
-    @property
-    def kept_s(self) -> int:
-        """How long past its life an entry is kept, for whatever purpose."""
-        return max(self.stale_s, self.stale_while_revalidate_s, self.stale_if_error_s)
 
 
 class GuardSettings(Frozen):
@@ -315,6 +270,7 @@ class ModelSettings(Frozen):
         fallback: model names tried in order when the provider fails before its first byte.
         mode: overrides `cache.mode`.
         ttl_s: overrides `cache.ttl_s`.
+        ttl_class: a name in `cache.ttl_classes`, whose life its entries have; `ttl_s` overrides that.
         max_wrong: overrides `semantic.max_wrong`.
         versions: parts of the key, such as a prompt-template version; a bump makes old entries unreachable.
     """
@@ -326,5 +282,6 @@ class ModelSettings(Frozen):
     fallback: tuple[str, ...] = ()
     mode: Mode | None = None
     ttl_s: Annotated[int, Field(ge=1)] | None = None
+    ttl_class: str | None = None
     max_wrong: Annotated[float, Field(gt=0, lt=1)] | None = None
     versions: Mapping[str, str] = Field(default_factory=dict)

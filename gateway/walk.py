@@ -1,12 +1,11 @@
 """The nouns of the walk: what is known of one request on its way, and the two ways it ends."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 
 from gateway.asked import Asked, Audit
-from gateway.flights import Passenger
-from gateway.forward import Job
+from gateway.flights import FlightName, Passenger
 from gateway.invalidation.replica import TenantReplica
+from gateway.job import Job
 from gateway.routes import Route
 from policies.controls import Controls
 from policies.decide import Bypass, Hit, Lookup, Miss, Stale
@@ -51,8 +50,12 @@ class Flying:
     key: CacheKey | None
     decision: Bypass | Miss
     passenger: Passenger
-    leads: bool
     instead: Served | None = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether the model was asked for this request; final once the answer has begun."""
+        return self.passenger.leads
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class Walk:
         place: where the question may be compared by meaning; None where it may not.
         audit: what the model's answer is to be compared with.
         instead: what to serve should the model fail.
+        seen: beginning of the stored value that the look-up brought; None when Redis did not answer.
     """
 
     asked: Asked
@@ -76,6 +80,7 @@ class Walk:
     place: Place | None = None
     audit: Audit | None = None
     instead: Served | None = None
+    seen: bytes | None = None
 
     def job(self) -> Job:
         """The model call of this request, as of now."""
@@ -92,9 +97,13 @@ class Walk:
             self.audit,
         )
 
-    def shared(self) -> Hashable | None:
+    def shared(self) -> FlightName | None:
         """Under what others may join this request's model call; None when nobody may."""
         plan = self.plan
         if isinstance(plan, Lookup) and plan.serve and plan.read and plan.write and self.key is not None:
-            return (self.key.digest, self.replica.purges.seq)
+            return self.flight_name(self.key)
         return None
+
+    def flight_name(self, key: CacheKey, kind: str = "f") -> FlightName:
+        """What a model call of this request is called."""
+        return FlightName(self.replica.tenant_id, key.hex, self.replica.purges.seq, kind)

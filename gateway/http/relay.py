@@ -87,6 +87,7 @@ class Relay:
 
     async def _whole(self, flying: Flying) -> None:
         response = (await flying.passenger.landed()).response
+        self.trace.source = "model" if flying.leads else "flight"
         self.headers.extend(flying_headers(flying, self.vendors))
         self.trace.usage = response.usage
         own = flying.leads and response.id.startswith(self.dialect.id_prefix)
@@ -98,6 +99,7 @@ class Relay:
     async def _stream(self, flying: Flying) -> None:
         trace = self.trace
         await flying.passenger.begun()
+        trace.source = "model" if flying.leads else "flight"
         self.headers.extend(flying_headers(flying, self.vendors))
         trace.status = 200
         await self.send({"type": "http.response.start", "status": 200, "headers": self.headers})

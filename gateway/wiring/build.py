@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from gateway.coalescing import Coalescer
 from gateway.db import Database, PurgeRepository, SemanticRows, TenantRepository
 from gateway.errors import DatabaseUnavailable, StoreUnavailable
 from gateway.flights import Flights
@@ -40,6 +41,7 @@ from gateway.settings import ProviderSettings, Settings
 from gateway.telemetry.logs import LinesOfATurn, make_logger
 from gateway.telemetry.metrics import Metrics
 from gateway.wiring.admin import Office, admin_surface
+from gateway.wiring.coalescing import open_coalescing
 from gateway.wiring.encryption import open_encryption
 from gateway.wiring.feedback import open_feedback
 from gateway.wiring.learning import Learning, open_learning
@@ -62,6 +64,7 @@ class Gateway:
     database: Database
     replicas: Replicas
     forwarder: Forwarder
+    coalescer: Coalescer
     guards: Guards
     meaning: Meaning | None
     learning: Learning | None
@@ -79,6 +82,7 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self.background, return_exceptions=True)
         await self.forwarder.close()
+        await self.coalescer.close()
         if self.learning is not None:
             await self.learning.close()
         if self.meaning is not None:
@@ -144,7 +148,9 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         dead,
     )
     forwarder = Forwarder(outside)
-    flights = Flights(metrics.flying)
+    flights = Flights(metrics.flying, lambda: metrics.flight("alone"))
+    seals = (sealer, secret, guards.policy_version)
+    coalescer = open_coalescing(settings, link, forwarder, seals, metrics, now_s)
     walk = None if meaning is None else meaning.walk
     rooms = Rooms(
         replicas,
@@ -152,6 +158,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         sealer,
         routes,
         flights,
+        coalescer,
         forwarder,
         guards,
         Limiter(link, now_s),
@@ -212,6 +219,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
         database,
         replicas,
         forwarder,
+        coalescer,
         guards,
         meaning,
         learning,
