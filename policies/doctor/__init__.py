@@ -1,6 +1,6 @@
 """Why prompts lose their prefix: where one leaves the one before it, which field did it, the cost, the fix."""
 
-from policies.doctor.diagnosis import Ailment, Diagnosis, merged, summed_up
+from policies.doctor.diagnosis import Ailment, Chart, Diagnosis, merged, summed_up
 from policies.doctor.divergence import Divergence, diverge
 from policies.doctor.examination import Doctor, Finding, Seen
 from policies.doctor.parts import Part, parts_of
@@ -9,6 +9,7 @@ from policies.doctor.remedies import REMEDIES
 __all__ = [
     "REMEDIES",
     "Ailment",
+    "Chart",
     "Diagnosis",
     "Divergence",
     "Doctor",

@@ -54,26 +54,56 @@ class Diagnosis(msgspec.Struct):
     ailments: list[Ailment]
 
 
-def summed_up(findings: Iterable[Finding]) -> Diagnosis:
-    """The findings by tenant, model, kind and place."""
-    known: dict[tuple[str, ...], Ailment] = {}
-    whole = Diagnosis(0, 0, 0.0, 0.0, 0.0, [])
-    for finding in findings:
+class Chart:
+    """Sums findings up as they come.
+
+    Args:
+        quoted: whether examples are kept; they quote prompts.
+        most: ailments that are told apart; findings of others count in the whole alone.
+    """
+
+    def __init__(self, *, quoted: bool = True, most: int = 10_000) -> None:
+        self._quoted = quoted
+        self._most = most
+        self._known: dict[tuple[str, ...], Ailment] = {}
+        self._whole = Diagnosis(0, 0, 0.0, 0.0, 0.0, [])
+
+    def add(self, finding: Finding) -> None:
+        """Takes in a finding."""
+        whole = self._whole
         whole.requests += 1
         whole.compared += finding.divergence.kind != "first"
         whole.tokens += finding.tokens
         whole.kept_tokens += finding.kept_tokens
         if finding.healthy:
-            continue
+            return
         whole.lost_tokens += finding.lost_tokens
+        ailment = self._ailment(finding)
+        if ailment is not None:
+            ailment.requests += 1
+            ailment.lost_tokens += finding.lost_tokens
+
+    def _ailment(self, finding: Finding) -> Ailment | None:
         named = (*finding.group, finding.divergence.kind, finding.place)
-        ailment = known.get(named)
-        if ailment is None:
-            ailment = known[named] = Ailment(*named, before=finding.divergence.before, now=finding.divergence.now)
-        ailment.requests += 1
-        ailment.lost_tokens += finding.lost_tokens
-    whole.ailments = sorted(known.values(), key=lambda one: -one.lost_tokens)
-    return whole
+        ailment = self._known.get(named)
+        if ailment is None and len(self._known) < self._most:
+            quotes = (finding.divergence.before, finding.divergence.now) if self._quoted else ("", "")
+            ailment = self._known[named] = Ailment(*named, before=quotes[0], now=quotes[1])
+        return ailment
+
+    def diagnosis(self) -> Diagnosis:
+        """The findings so far, by tenant, model, kind and place, the most costly first."""
+        found = msgspec.structs.replace(self._whole)
+        found.ailments = sorted(self._known.values(), key=lambda one: -one.lost_tokens)
+        return found
+
+
+def summed_up(findings: Iterable[Finding]) -> Diagnosis:
+    """The findings by tenant, model, kind and place."""
+    chart = Chart()
+    for finding in findings:
+        chart.add(finding)
+    return chart.diagnosis()
 
 
 def merged(some: Sequence[Diagnosis]) -> Diagnosis:

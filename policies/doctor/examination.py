@@ -1,7 +1,7 @@
 """Prompts in their order: each beside the recent one it was built like, and what was found summed up."""
 
 import re
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 
 import msgspec
@@ -14,7 +14,7 @@ CHARS_PER_TOKEN = 4.0
 
 MOST_PROMPTS = 64
 MOST_CHARS = 16 << 20
-"""Of recent prompts that are kept per tenant and model."""
+"""Of all recent prompts that are kept."""
 
 _LEAST_SHARED = 0.2
 _LEAST_TOKENS = 16.0
@@ -69,9 +69,8 @@ class Doctor:
     """Compares prompts as they come; keeps the recent ones in memory and nothing else. Not for several threads."""
 
     def __init__(self) -> None:
-        self._recent: dict[tuple[str, str], OrderedDict[int, Seen]] = {}
-        self._chars: dict[tuple[str, str], int] = {}
-        self._number = 0
+        self._recent: OrderedDict[tuple[str, str], deque[Seen]] = OrderedDict()
+        self._chars = 0
 
     def see(self, seen: Seen) -> Finding:
         """What is found in a prompt; `first` when it is built like none of the recent ones."""
@@ -94,7 +93,7 @@ class Doctor:
         """The recent prompt with the most in common, the latest of several."""
         best, most = None, _LEAST_SHARED * max(1, seen.chars)
         digests = {part.digest: len(part.text) for part in seen.parts}
-        for other in reversed(self._recent.get(seen.group, {}).values()):
+        for other in reversed(self._recent.get(seen.group, ())):
             common = sum(digests.get(part.digest, 0) for part in other.parts)
             if common <= most:
                 common += _likeness(other.parts, seen.parts)
@@ -103,13 +102,18 @@ class Doctor:
         return best
 
     def _keep(self, seen: Seen) -> None:
-        recent = self._recent.setdefault(seen.group, OrderedDict())
-        recent[self._number] = seen
-        self._number += 1
-        chars = self._chars.get(seen.group, 0) + seen.chars
-        while len(recent) > 1 and (len(recent) > MOST_PROMPTS or chars > MOST_CHARS):
-            chars -= recent.popitem(last=False)[1].chars
-        self._chars[seen.group] = chars
+        """Keeps the prompt; the oldest of its group go when there are many, of the idlest when there is no room."""
+        recent = self._recent.setdefault(seen.group, deque())
+        self._recent.move_to_end(seen.group)
+        recent.append(seen)
+        self._chars += seen.chars
+        if len(recent) > MOST_PROMPTS:
+            self._chars -= recent.popleft().chars
+        while self._chars > MOST_CHARS:
+            group, idlest = next(iter(self._recent.items()))
+            self._chars -= idlest.popleft().chars
+            if not idlest:
+                del self._recent[group]
 
 
 def _likeness(before: Sequence[Part], now: Sequence[Part]) -> int:
