@@ -102,7 +102,7 @@ class Doctor:
         return best
 
     def _keep(self, seen: Seen) -> None:
-        """Keeps the prompt; the oldest of its group go when there are many, of the idlest when there is no room."""
+        """Keeps the prompt; the oldest of its group go when there are many, of the idlest without room."""
         recent = self._recent.setdefault(seen.group, deque())
         self._recent.move_to_end(seen.group)
         recent.append(seen)
