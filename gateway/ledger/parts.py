@@ -8,6 +8,7 @@ from gateway.ledger.accounts import Accounts
 from gateway.ledger.book import Ledger
 from gateway.ledger.feed import Feed
 from gateway.ledger.flusher import Flusher
+from gateway.ledger.recent import Recent
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +23,18 @@ class LedgerParts:
     accounts: Accounts
     flusher: Flusher
     feed: Feed | None
+    recent: Recent
 
     def tasks(self) -> Iterable["asyncio.Task[None]"]:
         """Begins what runs behind the answers."""
         yield asyncio.create_task(self.flusher.run(), name="flush-ledger")
         if self.feed is not None:
             yield asyncio.create_task(self.feed.run(), name="write-feed")
+        yield asyncio.create_task(self.recent.run(), name="write-recent")
 
     async def close(self) -> None:
         """Stores the rest of the sums and shows the rest of the feed."""
         if self.feed is not None:
             await self.feed.write()
+        await self.recent.write()
         await self.flusher.close()

@@ -50,6 +50,8 @@ ROUTERS: dict[str, str] = {
     "learning": "gateway.http.admin.learning:learning_router",
     "ledger": "gateway.http.admin.ledger:ledger_router",
     "feed": "gateway.http.admin.feed:feed_router",
+    "series": "gateway.http.admin.series:series_router",
+    "engine": "gateway.http.admin.engine:engine_router",
 }
 """Areas of the administrator's API: `module:function`, each taking a Desk; imported when a worker is built."""
 
