@@ -1,1 +1,1 @@
-"""The dashboard under `/admin/ui`: pages rendered here, from what the administrator's API tells. docs/dashboard.md."""
+"""The dashboard under `/admin/ui`: pages rendered here, from what the API tells. docs/dashboard.md."""
