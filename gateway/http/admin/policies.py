@@ -6,6 +6,7 @@ from pydantic import Field
 from gateway.http.admin.bodies import Said
 from gateway.http.admin.desk import Desk
 from gateway.http.admin.frame import Reader, area
+from policies.guardrails.types import Guard
 
 _MEANING = {
     "refuse": "is not stored",
@@ -56,7 +57,7 @@ def policies_router(desk: Desk) -> APIRouter:
             Policy(
                 name=guard.name,
                 version=guard.version,
-                finds=(type(guard).__doc__ or "").partition("\n")[0].partition(";")[0],
+                finds=_finds(guard),
                 action=material.action,
                 forbids=f"An answer it speaks against {_MEANING[material.action]}.",
                 of_questions=guard.of_questions,
@@ -67,3 +68,9 @@ def policies_router(desk: Desk) -> APIRouter:
         return Policies(version=desk.guards.policy_version, enabled=enabled, items=items)
 
     return router
+
+
+def _finds(guard: Guard) -> str:
+    """The first clause of the guard's own description."""
+    first, _, _ = (type(guard).__doc__ or "").partition("\n")
+    return f"{first.partition(';')[0].rstrip('.')}."
