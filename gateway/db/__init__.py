@@ -5,6 +5,7 @@ from gateway.db.bootstrap import DEFAULT_TENANT, bootstrap
 from gateway.db.credentials import key_digest
 from gateway.db.data_keys import DataKeyRepository
 from gateway.db.database import Database
+from gateway.db.dependencies import By, Changed, VersionRepository
 from gateway.db.errors import RecordError
 from gateway.db.keys import KeyRepository
 from gateway.db.ledger import Batch, LedgerQuery, LedgerRepository, LedgerRow
@@ -33,9 +34,11 @@ from gateway.db.records import (
 from gateway.db.semantic_rows import SemanticRows
 from gateway.db.tenants import TenantRepository
 from gateway.db.tokens import TokenRepository
+from gateway.db.version_rows import EVERYBODY, VersionRow
 
 __all__ = [
     "DEFAULT_TENANT",
+    "EVERYBODY",
     "PURGE_KINDS",
     "PURGE_MODES",
     "TOKEN_ROLES",
@@ -43,6 +46,8 @@ __all__ = [
     "AuditRepository",
     "AuditRow",
     "Batch",
+    "By",
+    "Changed",
     "DataKeyRecord",
     "DataKeyRepository",
     "Database",
@@ -68,6 +73,8 @@ __all__ = [
     "TokenRecord",
     "TokenRepository",
     "TokenRole",
+    "VersionRepository",
+    "VersionRow",
     "bootstrap",
     "key_digest",
 ]
