@@ -9,7 +9,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install install-dev lint types test test-fast serve bench format clean
+.PHONY: help install install-dev lint types test test-fast serve stack stack-stop bench format clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 -- /p' $(MAKEFILE_LIST) | awk -F ' -- ' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -22,6 +22,12 @@ install-dev:  ## the same, with what lint, types and test need
 
 serve: install  ## start Lamina on http://127.0.0.1:8080
 	@exec $(BIN)/lamina serve $(ARGS)
+
+stack:  ## build and start the docker-compose stack, print its first key once
+	@sh deploy/up.sh
+
+stack-stop:  ## stop the stack, keep its data
+	docker compose --profile cpu --profile gpu stop
 
 lint: install-dev  ## style, docstrings, formatting
 	$(BIN)/ruff check

@@ -116,6 +116,15 @@ class PostgresServer:
         """Runs statements from outside, as an operator would; `database` is a name or a URL of ours."""
         self._client("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", script)
 
+    def ask(self, query: str, database: str = "postgres") -> str:
+        """The rows of one query as text, a line each; `database` is a name or a URL of ours."""
+        program = str(self._binaries / "psql")
+        words = ("-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", query)
+        done = self._run(program, "-h", str(self.folder), "-U", _ROLE, *words)
+        if done.returncode != 0:
+            raise RuntimeError(f"{program} failed:\n{done.stderr.decode()}")
+        return done.stdout.decode()
+
     def _create(self) -> str:
         self._made += 1
         name = f"test_{self._made}"
