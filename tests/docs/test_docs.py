@@ -53,6 +53,7 @@ def test_examples_of_settings_are_accepted(path: Path, tmp_path: Path) -> None:
 
 def test_every_variable_named_is_a_setting() -> None:
     known = set(re.findall(r"`(LAMINA_\w+)`", (ROOT / "docs" / "configuration.md").read_text("utf-8")))
+    known |= set(re.findall(r"\$\{(LAMINA_\w+):-", (ROOT / "docker-compose.yml").read_text("utf-8")))
     for path in DOCUMENTS:
         named = set(re.findall(r"\b(LAMINA_[A-Z_]+[A-Z])\b", path.read_text("utf-8")))
         settings = {name.removesuffix("_FILE") for name in named}
