@@ -20,6 +20,7 @@ from gateway.layers.entry import Sealer
 from gateway.layers.exact import ExactLayer, Found
 from gateway.layers.opened import Opened
 from gateway.limits import Asking, Limiter
+from gateway.refusals import no_such_class, no_such_model, only_if_cached
 from gateway.routes import Route, Routes
 from gateway.semantic_walk import SemanticWalk, Sought
 from gateway.settings import CacheSettings
@@ -105,7 +106,7 @@ class Pipeline:
             if target is None:
                 await self._look_up(replica, None)
                 self._principal(replica, asked.key_digest, came)
-                raise _no_such_model(asked.request.model)
+                raise no_such_model(asked.request.model)
             target = target.under(overrides.modes)
             plan = route(asked.request.body, controls, target.mode)
             key = None if isinstance(plan, Bypass) else self._key(replica.tenant_id, target, asked, controls)
@@ -208,7 +209,7 @@ class Pipeline:
     def _fly(self, walk: Walk, decision: Bypass | Miss) -> Flying:
         rooms = self._rooms
         if walk.controls.only_if_cached:
-            raise _only_if_cached()
+            raise only_if_cached()
         job, name = walk.job(), self._shared(walk)
         together = None if name is None else Shared(job, name, walk.seen)
         work = works(rooms.coalescer, rooms.forwarder, job, together)
@@ -307,9 +308,15 @@ def stale_rules(cache: CacheSettings) -> StaleRules:
 
 
 def honoured(controls: Controls, cache: CacheSettings) -> Controls:
-    """The controls as far as the operator lets requests have a say."""
+    """The controls as far as the operator lets requests have a say.
+
+    Raises:
+        ApiError: 400 for a class of lives that there is not.
+    """
     if not cache.honoured_controls:
         return partitioning_only(controls)
+    if controls.ttl_class is not None and controls.ttl_class not in cache.ttl_classes:
+        raise no_such_class(cache)
     if controls.no_read and not cache.honour_no_cache:
         return replace(controls, no_read=False, max_age_s=controls.max_age_s or None)
     return controls
@@ -323,23 +330,4 @@ def unauthorised() -> ApiError:
         "`lamina keys create --tenant NAME` makes one.",
         code="invalid_api_key",
         headers={"www-authenticate": "Bearer"},
-    )
-
-
-def _no_such_model(name: str) -> ApiError:
-    return ApiError(
-        404,
-        f"The model `{name[:100]}` does not exist. `GET /v1/models` lists those that do.",
-        code="model_not_found",
-        param="model",
-    )
-
-
-def _only_if_cached() -> ApiError:
-    return ApiError(
-        504,
-        "No stored answer may be served, and the request says only-if-cached.",
-        code="only_if_cached",
-        kind="timeout",
-        headers={"x-should-retry": "false"},
     )

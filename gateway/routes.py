@@ -38,6 +38,7 @@ class Route:
         name: the route's own name, the same for all its aliases.
         targets: the primary, then its fallbacks in order.
         mode, ttl_s, versions: as the settings say, defaults filled in.
+        jitter: by how much of it at most a life is shortened.
         aliases: its other names.
     """
 
@@ -47,6 +48,7 @@ class Route:
     ttl_s: int
     versions: tuple[tuple[str, str], ...]
     aliases: tuple[str, ...] = ()
+    jitter: float = 0.0
 
     @property
     def primary(self) -> Target:
@@ -112,11 +114,13 @@ class Routes:
 
     def _route(self, model: ModelSettings, name: str) -> Route:
         cache = self._settings.cache
+        named = None if model.ttl_class is None else cache.ttl_classes[model.ttl_class]
         return Route(
             name=model.name,
             targets=(self._target(model, name), *(self._target(self._models[n], n) for n in model.fallback)),
             mode=model.mode or cache.mode,
-            ttl_s=model.ttl_s or cache.ttl_s,
+            ttl_s=model.ttl_s or (cache.ttl_s if named is None else named.ttl_s),
+            jitter=cache.ttl_jitter if named is None or model.ttl_s is not None else named.jitter,
             versions=merge_versions(cache.versions, model.versions, self._revision(model)),
             aliases=model.aliases,
         )

@@ -1,6 +1,7 @@
 """The table `[cache]` of `lamina.toml`, and what all tables are."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -72,6 +73,11 @@ class CacheSettings(Frozen):
     honoured_controls: bool = True
     ignored_fields: tuple[str, ...] = ()
     versions: Mapping[str, str] = Field(default_factory=dict)
+
+    @cached_property
+    def lives(self) -> Mapping[str, tuple[float, float]]:
+        """Life and jitter by name of a class."""
+        return {name: (float(one.ttl_s), one.jitter) for name, one in self.ttl_classes.items()}
 
     @property
     def kept_s(self) -> int:

@@ -84,6 +84,10 @@ def _ttl(draft: Draft, name: str, value: str) -> None:
     _mark_vendor(draft, name)
 
 
+def _ttl_class(draft: Draft, name: str, value: str) -> None:
+    draft.found["ttl_class"] = label(name, value)
+
+
 def _mode(draft: Draft, name: str, value: str) -> None:
     mode = value.lower()
     if mode not in _MODES:
@@ -204,6 +208,7 @@ HEADERS: dict[bytes, Callable[[Draft, str, str], None]] = {
     b"cf-cache-ttl": _ttl,
     b"x-openrouter-cache-ttl": _ttl,
     b"x-bf-cache-ttl": _ttl,
+    b"x-lamina-cache-class": _ttl_class,
     b"x-lamina-cache-mode": _mode,
     b"x-bf-cache-type": _mode,
     b"x-lamina-cache-namespace": _partition,

@@ -24,6 +24,7 @@ class Controls:
         max_age_s, min_fresh_s: bounds on what is accepted.
         max_stale_s: accepted time past the entry's life; infinite for a bare `max-stale`.
         ttl_s: asked life of the stored entry, before policy clamps it.
+        ttl_class: a life that the operator has given a name.
         mode: `off`, `exact`, or None for the route's own.
         partition: a division inside the tenant.
         caller_key: replaces the request's body in the key.
@@ -41,6 +42,7 @@ class Controls:
     min_fresh_s: float | None = None
     max_stale_s: float | None = None
     ttl_s: float | None = None
+    ttl_class: str | None = None
     mode: str | None = None
     partition: str = ""
     caller_key: str | None = None

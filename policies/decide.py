@@ -3,7 +3,8 @@
 Bypass | Lookup → Hit | Stale | Miss → Store | Discard. No I/O, no clock: `now_s` is an argument.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -134,14 +135,28 @@ MAX_CLOCK_SKEW_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class WriteRules:
-    """What the operator allows of a write: lives in seconds."""
+    """What the operator allows of a write: lives in seconds.
+
+    Attributes:
+        ttl_s: of an entry whose request names none.
+        jitter: by how much of it at most that life is shortened.
+        classes: (life, jitter) by name, for requests that name a class.
+    """
 
     ttl_s: float
     max_ttl_s: float
+    jitter: float = 0.0
+    classes: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 def admit(
-    response: ChatResponse, asked: Json, controls: Controls, rules: WriteRules, *, fallback: bool
+    response: ChatResponse,
+    asked: Json,
+    controls: Controls,
+    rules: WriteRules,
+    *,
+    fallback: bool,
+    spread: float = 0.0,
 ) -> Store | Discard:
     """Whether a whole answer may be stored.
 
@@ -151,6 +166,7 @@ def admit(
         controls: what the request allows; its TTL is clamped by the rules.
         rules: the operator's lives.
         fallback: whether another model than the route's own answered.
+        spread: of the key, see `spread_of`.
     """
     if controls.no_write:
         return Discard("no_store")
@@ -159,5 +175,17 @@ def admit(
     reason = refuse_write(response, asked)
     if reason is not None:
         return Discard(reason)
-    asked_s = rules.ttl_s if controls.ttl_s is None else controls.ttl_s
-    return Store(min(asked_s, rules.max_ttl_s))
+    return Store(_life_s(controls, rules, spread))
+
+
+def _life_s(controls: Controls, rules: WriteRules, spread: float) -> float:
+    """The life of an entry: in seconds as the request says, else of the class that it names, else the route's."""
+    if controls.ttl_s is not None:
+        return min(controls.ttl_s, rules.max_ttl_s)
+    ttl_s, jitter = rules.classes.get(controls.ttl_class or "", (rules.ttl_s, rules.jitter))
+    return min(ttl_s, rules.max_ttl_s) * (1 - jitter * spread)
+
+
+def spread_of(digest: bytes) -> float:
+    """A number from [0, 1) that is the same for a key each time, and evenly spread over keys."""
+    return int.from_bytes(digest[:6], "big") / (1 << 48)

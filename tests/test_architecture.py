@@ -18,7 +18,7 @@ COMMON = {"behind", "errors", "settings", "settings_cache", "settings_tables", "
 
 WALK = {
     *("asked", "routes", "job", "flight", "flights", "coalescing", "forward", "walk", "early", "exact_walk"),
-    *("semantic_walk", "pipeline"),
+    *("semantic_walk", "refusals", "pipeline"),
     "explain",
 }
 """The modules that make up the walk of a request; DESIGN calls them the pipeline."""

@@ -1,0 +1,32 @@
+"""How requests are refused on the walk, in the native shape."""
+
+from gateway.errors import ApiError
+from gateway.settings import CacheSettings
+
+
+def no_such_model(name: str) -> ApiError:
+    """404 for a name that no route takes."""
+    return ApiError(
+        404,
+        f"The model `{name[:100]}` does not exist. `GET /v1/models` lists those that do.",
+        code="model_not_found",
+        param="model",
+    )
+
+
+def no_such_class(cache: CacheSettings) -> ApiError:
+    """400 for a class of lives that the settings do not name."""
+    there = ", ".join(cache.ttl_classes) or "none"
+    problem = f"Bad cache control: x-lamina-cache-class: there are {there}."
+    return ApiError(400, problem, code="invalid_cache_control")
+
+
+def only_if_cached() -> ApiError:
+    """504 for a request that wants a stored answer or none."""
+    return ApiError(
+        504,
+        "No stored answer may be served, and the request says only-if-cached.",
+        code="only_if_cached",
+        kind="timeout",
+        headers={"x-should-retry": "false"},
+    )
