@@ -67,7 +67,7 @@ class Report:
 
 def merged(store: str, rounds: Sequence[StoreProof]) -> StoreProof:
     """Several goes at one store as one; the last look counts."""
-    notes = dict.fromkeys(one.note for one in rounds if one.note)
+    notes = dict.fromkeys(one.note for one in rounds if one.note and (one.left is not None or one is rounds[-1]))
     return StoreProof(
         store,
         max(one.looked_at for one in rounds),

@@ -105,12 +105,12 @@ class SqliteBackend:
         async with self._turn, self.engine.connect() as connection:
             raw = await connection.get_raw_connection()
             driver: Any = raw.driver_connection
-            await driver.execute(f"PRAGMA busy_timeout={int(deadline_s * 500)}")
+            await driver.execute_fetchall(f"PRAGMA busy_timeout={int(deadline_s * 500)}")
             try:
-                await driver.execute("VACUUM")
+                await driver.execute_fetchall("VACUUM")
                 rows = await driver.execute_fetchall("PRAGMA wal_checkpoint(TRUNCATE)")
             finally:
-                await driver.execute(f"PRAGMA busy_timeout={self._busy_ms}")
+                await driver.execute_fetchall(f"PRAGMA busy_timeout={self._busy_ms}")
         return "" if not rows[0][0] else "the log could not be emptied: somebody reads the database; do it again"
 
 

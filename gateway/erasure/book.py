@@ -12,12 +12,13 @@ from gateway.db.erasing import BEGUN, DONE, FAILED, ErasingRepository, make_eras
 from gateway.db.records import AuditRow
 from gateway.erasure.contract import Scope
 from gateway.erasure.work import Eraser, Order
-from gateway.errors import LaminaError, StoreUnavailable
+from gateway.errors import DatabaseUnavailable, LaminaError, StoreUnavailable
 from gateway.redis_link import RedisLink
 from gateway.telemetry.metrics import Metrics
 from policies.erasure import is_signed, signature
 
 _KEPT_S = 3600
+_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +136,14 @@ class Erasures:
             self._metrics.fault("erasure", "not_recorded")
 
     async def _record(self, action: str, order: Order, more: Mapping[str, object]) -> None:
+        """A proof that cannot be written is as good as none, so the database gets some time."""
         ended = (order.actor, self._now_s())
-        await self._records.record(action, order.scope.tenant_id, order.erasure_id, ended, more)
+        for _ in range(_TRIES - 1):
+            try:
+                return await self._records.record(action, order.scope.tenant_id, order.erasure_id, ended, more)
+            except DatabaseUnavailable:
+                await asyncio.sleep(1.0)
+        return await self._records.record(action, order.scope.tenant_id, order.erasure_id, ended, more)
 
     async def _tell(self, erasure_id: str, steps: Mapping[str, str], planned: int) -> None:
         value = orjson.dumps({"steps": list(steps.items()), "planned": planned})

@@ -3,17 +3,21 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from gateway.db import DataKeyRepository, PurgeRepository, TenantRepository
 from gateway.db.erasing import ErasingRepository
 from gateway.erasure.contract import Scope, Store
-from gateway.errors import LaminaError
+from gateway.errors import DatabaseUnavailable, LaminaError
 from policies.erasure import Report, StoreProof, merged
+
+T = TypeVar("T")
 
 _SETTLE_S = 2.5
 """Longer than a worker goes without asking the database: after it, none stores what was purged before."""
 
-_ROUNDS = 3
+_ROUNDS = 5
+_PAUSE_S = 1.0
 
 Announce = Callable[[str, int, int], Awaitable[bool]]
 """Tells every worker a tenant's (auth_seq, purge_seq); false when Redis did not confirm."""
@@ -87,9 +91,9 @@ class Eraser:
         """
         begun_at, tenant_id = self._now_s(), order.scope.tenant_id
         await told("keys", "running")
-        destroyed = await self._destroy(order)
+        destroyed = await _patiently(lambda: self._destroy(order))
         await told("purge", "running")
-        auth_seq, purge_seq, announced = await self._purge(order)
+        auth_seq, purge_seq, announced = await _patiently(lambda: self._purge(order))
         await told("settle", "running")
         await asyncio.sleep(self._settle_s)
         proofs = [await self._erased(store, order.scope, told) for store in self._stores]
@@ -142,9 +146,21 @@ class Eraser:
             try:
                 rounds.append(await store.erase(scope))
             except LaminaError as error:
-                rounds.append(StoreProof(store.name, 0, 0, 0, None, f"it does not answer: {error}"))
+                rounds.append(StoreProof(store.name, 0, 0, 0, None, f"it did not answer: {error}"))
+                await asyncio.sleep(_PAUSE_S)
+                continue
             if not rounds[-1].left:
                 break
         proof = merged(store.name, rounds)
         await told(store.name, "clean" if proof.left == 0 else "left")
         return proof
+
+
+async def _patiently(work: Callable[[], Awaitable[T]]) -> T:
+    """Does what may be done twice, again where the database does not answer at once."""
+    for _ in range(_ROUNDS - 1):
+        try:
+            return await work()
+        except DatabaseUnavailable:
+            await asyncio.sleep(_PAUSE_S)
+    return await work()
