@@ -1,0 +1,1 @@
+"""Does the ledger say what clients saw and what models were asked?"""
