@@ -29,6 +29,7 @@ from gateway.invalidation.replica import Replicas
 from gateway.layers.entry import Entry, Sealer
 from gateway.layers.exact import auth_key, purge_key
 from gateway.layers.parts import Parts
+from gateway.ledger import LedgerParts
 from gateway.limits import Limiter
 from gateway.pipeline import Pipeline, Rooms
 from gateway.protocols import DIALECTS
@@ -45,7 +46,7 @@ from gateway.wiring.coalescing import open_coalescing
 from gateway.wiring.encryption import open_encryption
 from gateway.wiring.feedback import open_feedback
 from gateway.wiring.learning import Learning, open_learning
-from gateway.wiring.ledger import LedgerParts, open_ledger
+from gateway.wiring.ledger import open_ledger
 from gateway.wiring.meaning import Meaning, open_layers, open_meaning, semantic_link
 from gateway.wiring.pages import checks, metrics_page, readiness
 from gateway.wiring.traces import Tracing, open_tracing

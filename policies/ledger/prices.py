@@ -68,10 +68,18 @@ class PriceRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ValueError: see `pico_per_token`.
         """
         written_5m = self.cache_write_5m or self.input
-        usual = (self.input, self.output, self.cache_read or self.input, written_5m)
-        amounts = [pico_per_token(one) for one in (*usual, self.cache_write_1h or written_5m)]
-        long = None if self.long is None else Price(*[pico_per_token(one) for one in self.long])
-        return Price(*amounts, self.long_from, long)
+        usual = _price(
+            self.input, self.output, self.cache_read or self.input, written_5m, self.cache_write_1h or written_5m
+        )
+        if self.long is None:
+            return usual
+        return msgspec.structs.replace(usual, long_from=self.long_from, long=_price(*self.long))
+
+
+def _price(read_in: str, said: str, cached: str, written_5m: str, written_1h: str) -> Price:
+    amounts = (pico_per_token(one) for one in (read_in, said, cached, written_5m, written_1h))
+    plain, output, read, write_5m, write_1h = amounts
+    return Price(plain, output, read, write_5m, write_1h)
 
 
 def read_price_rows(raw: bytes) -> list[PriceRow]:

@@ -14,7 +14,7 @@ from gateway.ledger.feed import MOST_LINES
 Word = Annotated[str | None, Query(max_length=200)]
 Layer = Literal["exact", "semantic", "coalesced", "model", "none"]
 
-_LINE = {
+_LINE: dict[str, Any] = {
     "at": 1796025600.25,
     "request_id": "req_0123456789abcdef01234567",
     "tenant_id": "ten_0123456789abcdef",

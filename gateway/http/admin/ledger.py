@@ -21,7 +21,7 @@ By = Literal["day", "tenant_id", "route", "provider", "model", "layer"]
 Days = Annotated[int, Query(ge=1, le=MOST_DAYS, description="So many days up to today, UTC.")]
 Tenant = Annotated[str | None, Query(max_length=80, description="Only this tenant, by name or id.")]
 
-_TOTALS = {
+_TOTALS: dict[str, Any] = {
     "requests": 1200,
     "errors": 3,
     "prompt_tokens": 912000,
@@ -35,7 +35,7 @@ _TOTALS = {
     "saved_usd": "2.286",
     "unpriced": 0,
 }
-_LAYER = {
+_LAYER: dict[str, Any] = {
     "layer": "exact",
     "requests": 640,
     "tokens": 531000,
