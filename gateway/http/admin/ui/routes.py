@@ -1,0 +1,91 @@
+"""The dashboard's pages and its navigation, as tables."""
+
+from gateway.http.admin.caller import Role
+from gateway.http.admin.ui.asked import PageRoute
+from gateway.http.admin.ui.pages import (
+    audit,
+    doctor,
+    engine,
+    entries,
+    feed,
+    ledger,
+    overview,
+    purge,
+    routing,
+    tenants,
+    tokens,
+)
+
+Link = tuple[str, str, str, Role, bool]
+"""Name, path below `/admin/ui`, area, role it takes, and whether it is only for callers bound to no tenants."""
+
+NAVIGATION: tuple[tuple[str, tuple[Link, ...]], ...] = (
+    (
+        "Observe",
+        (
+            ("Overview", "", "overview", "reader", False),
+            ("Live requests", "/requests", "requests", "reader", False),
+            ("Ledger", "/ledger", "ledger", "reader", False),
+            ("Prefix doctor", "/doctor", "doctor", "reader", False),
+            ("Engine", "/engine", "engine", "reader", True),
+        ),
+    ),
+    (
+        "Cache",
+        (
+            ("Entries", "/entries", "entries", "reader", False),
+            ("Purge", "/purge", "purge", "operator", False),
+        ),
+    ),
+    (
+        "Administer",
+        (
+            ("Tenants and keys", "/tenants", "tenants", "reader", False),
+            ("Routes and modes", "/routes", "routes", "reader", False),
+            ("Tokens", "/tokens", "tokens", "admin", True),
+            ("Audit", "/audit", "audit", "reader", False),
+        ),
+    ),
+)
+
+ROUTES: tuple[PageRoute, ...] = (
+    PageRoute("GET", "/", overview.overview, "overview"),
+    PageRoute("GET", "/overview", overview.overview_body, "overview"),
+    PageRoute("GET", "/requests", feed.feed, "requests"),
+    PageRoute("GET", "/requests/rows", feed.feed_rows, "requests"),
+    PageRoute("GET", "/ledger", ledger.ledger, "ledger"),
+    PageRoute("GET", "/doctor", doctor.doctor, "doctor"),
+    PageRoute("GET", "/engine", engine.engine, "engine"),
+    PageRoute("GET", "/engine/body", engine.engine_body, "engine"),
+    PageRoute("GET", "/entries", entries.entries, "entries"),
+    PageRoute("GET", "/entries/{tenant}/{entry}", entries.entry, "entries"),
+    PageRoute("POST", "/entries/{tenant}/{entry}/delete", entries.delete, "entries", "operator"),
+    PageRoute("GET", "/purge", purge.ask_purge, "purge", "operator"),
+    PageRoute("POST", "/purge/preview", purge.preview, "purge", "operator"),
+    PageRoute("POST", "/purge", purge.do_purge, "purge", "operator"),
+    PageRoute("GET", "/tenants", tenants.tenants, "tenants"),
+    PageRoute("POST", "/tenants", tenants.create_tenant, "tenants", "admin"),
+    PageRoute("GET", "/tenants/{tenant}", tenants.tenant, "tenants"),
+    PageRoute("POST", "/tenants/{tenant}/disable", tenants.disable, "tenants", "admin"),
+    PageRoute("POST", "/tenants/{tenant}/limits", tenants.set_limits, "tenants", "admin"),
+    PageRoute("POST", "/tenants/{tenant}/keys", tenants.new_key, "tenants", "admin"),
+    PageRoute("POST", "/tenants/{tenant}/keys/{key}/revoke", tenants.revoke_key, "tenants", "admin"),
+    PageRoute("GET", "/routes", routing.routes, "routes"),
+    PageRoute("POST", "/routes/mode", routing.set_mode, "routes", "operator"),
+    PageRoute("GET", "/tokens", tokens.tokens, "tokens", "admin"),
+    PageRoute("POST", "/tokens", tokens.new_token, "tokens", "admin"),
+    PageRoute("POST", "/tokens/{token}/revoke", tokens.revoke_token, "tokens", "admin"),
+    PageRoute("GET", "/audit", audit.audit, "audit"),
+)
+
+SAID = {
+    "entry_deleted": "The entry was deleted. It is not served any more, on any worker.",
+    "tenant_created": "The tenant was made. Give it a key, so that it can ask.",
+    "tenant_disabled": "The tenant was shut out: its keys open nothing now.",
+    "key_revoked": "The key was revoked. It opens nothing any more, on any worker.",
+    "token_revoked": "The token was revoked, and its sessions have ended.",
+    "mode_set": "The mode was set. Every worker follows it.",
+    "limits_set": "The limits were set.",
+    "signed_out": "You have signed out.",
+}
+"""What is said on top of a page after something was done."""
