@@ -1,4 +1,4 @@
-"""The examples of pages for operators (explain, warm-up, replay, prefix-doctor), run as they stand."""
+"""The examples of pages for operators (admin-api, explain, warm-up, replay, prefix-doctor), run as they stand."""
 
 import json
 import os
@@ -49,6 +49,20 @@ def test_explaining(running: RunningSet, tmp_path: Path) -> None:
     assert said.startswith("MISS\nNo answer is stored under this key.")
     assert "\nabsent\n" in said
     assert json.loads(said[said.rindex("\n{") if "\n{" in said else said.rindex("{") :])["used"] is False
+
+
+def test_encryption_and_erasure(running: RunningSet, tmp_path: Path) -> None:
+    assert "in use" in ran("encryption.md", tmp_path, running.home)
+    said = ran("erasure.md", tmp_path, running.home)
+    assert re.search(r"database_files +1 +1 +1 +0", said)
+
+
+def test_the_administrators_api(running: RunningSet, tmp_path: Path) -> None:
+    said = ran("admin-api.md", tmp_path, running.home, running.url)
+    assert '"name":"acme"' in said
+    assert '"modes":{"smollm2":"observe"},"announced":true' in said
+    assert re.search(r"limits\.set +acme", said)
+    assert re.search(r"token:A[0-9A-F]{16} +modes\.set +acme", said)
 
 
 def test_replaying(tmp_path: Path) -> None:
