@@ -198,3 +198,13 @@ async def test_feedback_on_behalf_takes_an_answer_out_of_service(it: Office) -> 
     assert all(row["actor"].startswith("token:") for row in (await audited(it, tenant="default"))[:2])
     assert (await it.ask("POST", "/feedback", said_ | {"id": "0" * 64}, token)).status == 404
     assert (await it.ask("GET", "/feedback")).body == {"items": [], "next": None}
+
+
+async def test_a_change_that_redis_cannot_confirm_is_stored_and_says_so(
+    it: Office, redis_server: RedisServer
+) -> None:
+    assert (await chat(it)).status == 200
+    redis_server.kill()
+    told = await it.ask("PUT", "/tenants/default/limits", {"requests_per_minute": 0})
+    assert (told.status, told.body["announced"]) == (200, False)
+    assert (await chat(it)).status == 429, "without Redis each request reads the database"
