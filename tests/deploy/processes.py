@@ -156,7 +156,7 @@ class Stack:
         own = {"PATH": self._path(), "PYTHONPATH": str(ROOT), "HOME": str(self.folder)}
         if service == "proxy":
             assert self.names is not None
-            own |= {"LAMINA_RESOLVER": self.names.address, "LAMINA_PROXY_ADDRESS": f"{self.address(service)}:8080"}
+            own |= {"LAMINA_RESOLVER": self.names.address, "LAMINA_PROXY_BIND": self.address(service)}
         address = self.address(service, number)
         return {
             **{name: self._translated(value, address, number, service) for name, value in given.items()},
