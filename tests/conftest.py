@@ -13,6 +13,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("ci")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--screenshots DIR` keeps pictures of the dashboard's pages."""
+    parser.addoption("--screenshots", metavar="DIR", default=None, help="Where browser tests put pictures of pages.")
+
+
 def pytest_report_header() -> str:
     """Says which random numbers a run used."""
     return "hypothesis: profile ci, derandomized (seed = the test itself), deadline 5 s"

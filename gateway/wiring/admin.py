@@ -19,7 +19,7 @@ from gateway.explain.nearest import Nearest
 from gateway.explain.word_lists import WordLists
 from gateway.feedback import Feedback
 from gateway.guards import Guards
-from gateway.http.asgi import Endpoint
+from gateway.http.asgi import Endpoint, Receive, Scope, Send
 from gateway.http.ops import Check
 from gateway.invalidation.replica import Replicas
 from gateway.layers.parts import Parts
@@ -56,6 +56,7 @@ ROUTERS: dict[str, str] = {
 """Areas of the administrator's API: `module:function`, each taking a Desk; imported when a worker is built."""
 
 _ADMIN = "gateway.http.admin"
+_DASHBOARD = "/admin/ui"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,15 @@ def admin_surface(office: Office, pipeline: Pipeline, log: RequestLog) -> Endpoi
     routers = [_named(spec)(desk) for spec in ROUTERS.values()]
     app = _of("app:admin_app")(routers, version("lamina"))
     surface: Endpoint = _of("surface:AdminSurface")(access, app, once, settings.limits, log)
-    return surface
+    entrance = _of("ui.entrance:open_entrance")(access, secret, office.parts.redis, now_s)
+    dashboard: Endpoint = _of("ui.surface:open_dashboard")(entrance, (app, once), office.parts, log, now_s)
+
+    async def below_admin(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        ours = path == _DASHBOARD or path.startswith(f"{_DASHBOARD}/")
+        await (dashboard if ours else surface)(scope, receive, send)
+
+    return below_admin
 
 
 def _of(spec: str) -> Any:
