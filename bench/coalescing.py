@@ -174,7 +174,7 @@ def _replica(folder: Path, path: Path, workers: int) -> Iterator[tuple[int, list
 
 async def _listening(redis_path: str, workers: int) -> None:
     """Returns when every worker hears of the others."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while True:
             reader, writer = await asyncio.open_unix_connection(redis_path)
             writer.write(b"PUBSUB CHANNELS lamina:inbox:*\r\n")

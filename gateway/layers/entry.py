@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import zstandard
 
+from gateway.clock import Clock
 from gateway.layers.keyring import Keyring, fresh_bytes
 from policies.encryption import (
     SEALED_FIELD,
@@ -75,6 +76,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         whose: digests of the users and sessions that it was made for, whatever its scope; empty in older entries.
         route: name of the route; empty in older entries.
         prints: digests of the instructions and tools of its request; empty in older entries.
+        boot, marked_s: when it was made, as workers of one machine read it, see gateway.clock; `created_s` of an
+            opened entry comes from there where it can.
     """
 
     key: bytes
@@ -97,6 +100,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     whose: tuple[bytes, ...] = ()
     route: str = ""
     prints: tuple[bytes, ...] = ()
+    boot: bytes = b""
+    marked_s: float = 0.0
 
     def made(self) -> Made:
         """What a purge can name of it."""
@@ -143,11 +148,20 @@ class Sealer:
     Args:
         secret: the master secret.
         keyring: data keys by tenant; None where nothing is encrypted.
+        clock: this worker's; None believes what entries say of the time.
         read_plain: whether what was sealed before encryption was switched on still opens.
     """
 
-    def __init__(self, secret: bytes, keyring: Keyring | None = None, *, read_plain: bool = True) -> None:
+    def __init__(
+        self,
+        secret: bytes,
+        keyring: Keyring | None = None,
+        clock: Clock | None = None,
+        *,
+        read_plain: bool = True,
+    ) -> None:
         self._secret = secret
+        self._clock = clock
         self._keyring = keyring
         self._read_plain = read_plain or keyring is None
         self._keys: dict[tuple[str, str], bytes] = {}
@@ -167,6 +181,9 @@ class Sealer:
         Raises:
             EntryError: no_key: the tenant has no data key now, so nothing of it may be stored.
         """
+        clock = self._clock
+        if clock is not None:
+            entry = msgspec.structs.replace(entry, boot=clock.boot, marked_s=clock.mark(entry.created_s))
         payload = self._encoder.encode(entry)
         size, zstd = len(payload), False
         if size >= _COMPRESS_FROM_BYTES:
@@ -200,7 +217,11 @@ class Sealer:
             raise EntryError("decode") from None
         if entry.key != key or entry.tenant_id != tenant_id:
             raise EntryError("swapped")
-        return entry
+        clock = self._clock
+        if clock is None or entry.boot != clock.boot:
+            return entry
+        created_s = clock.read(entry.boot, entry.marked_s, entry.created_s)
+        return msgspec.structs.replace(entry, created_s=created_s)
 
     def seal_field(self, tenant_id: str, place: bytes, plain: bytes) -> bytes:
         """A column of a row, encrypted for its place where there is a keyring, else as it is.

@@ -5,13 +5,13 @@ import contextlib
 import importlib
 import os
 import sys
-import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
+from gateway.clock import Clock
 from gateway.coalescing import Coalescer
 from gateway.db import Database, PurgeRepository, SemanticRows, TenantRepository
 from gateway.errors import DatabaseUnavailable, StoreUnavailable
@@ -42,6 +42,7 @@ from gateway.settings import ProviderSettings, Settings
 from gateway.telemetry.logs import LinesOfATurn, make_logger
 from gateway.telemetry.metrics import Metrics
 from gateway.wiring.admin import Office, admin_surface
+from gateway.wiring.clock import watch_clock
 from gateway.wiring.coalescing import open_coalescing
 from gateway.wiring.encryption import open_encryption
 from gateway.wiring.feedback import open_feedback
@@ -99,13 +100,19 @@ class Gateway:
         self.lines.drain()
 
 
-async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> Gateway:
+async def build(settings: Settings, clock: Clock | None = None) -> Gateway:
     """Builds a gateway on the running loop; opens no connection, so that nothing absent can stop it.
+
+    Args:
+        settings: all of them.
+        clock: the worker's; one that begins now when absent.
 
     Raises:
         SettingsError: a URL or provider kind is bad.
     """
     settings = with_home_services(settings)
+    clock = clock or Clock.start()
+    now_s = clock.now_s
     tracing = open_tracing(settings.traces)
     metrics = tracing.metrics(asyncio.get_running_loop().call_later)
     lines = LinesOfATurn(asyncio.get_running_loop().call_soon, sys.stdout.buffer)
@@ -122,7 +129,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     providers = _providers(settings)
     guards = open_guards(settings.guards, metrics)
     keyring = None if encryption is None else encryption.keyring
-    sealer = Sealer(secret, keyring, read_plain=settings.encryption.read_plain)
+    sealer = Sealer(secret, keyring, clock, read_plain=settings.encryption.read_plain)
 
     def dead(entry: Entry) -> bool:
         return replicas.purged(entry.tenant_id, entry.made(), entry.as_of)
@@ -150,8 +157,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     )
     forwarder = Forwarder(outside)
     flights = Flights(metrics.flying, lambda: metrics.flight("alone"))
-    seals = (sealer, secret, guards.policy_version)
-    coalescer = open_coalescing(settings, link, forwarder, seals, metrics, now_s)
+    coalescer = open_coalescing(settings, link, forwarder, (sealer, secret, guards.policy_version), metrics, now_s)
     walk = None if meaning is None else meaning.walk
     rooms = Rooms(
         replicas,
@@ -206,6 +212,7 @@ async def build(settings: Settings, now_s: Callable[[], float] = time.time) -> G
     opened = breakers(link, None if meaning is None else meaning.link, providers)
     loops = {
         "poll-database": _poll(replicas, metrics, log),
+        "watch-clock": watch_clock(clock, metrics, log),
         "renew-leases": rooms.limiter.renew(),
         "watch-parts": watch_for_ever(asked, opened, metrics),
         "sweep-rows": None if meaning is None else meaning.sweep(),
