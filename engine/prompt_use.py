@@ -15,6 +15,7 @@ class PromptUse:
         miss: why the tokens behind the cached ones were not there; None when less than a block was missing.
         missed_at: index of the first token that differs from what is cached, when `miss` is "differs".
         unit: cached tokens count in whole multiples of so many.
+        host: of the cached tokens, those that were in the host's memory, not on the device.
     """
 
     cached: int = 0
@@ -22,3 +23,4 @@ class PromptUse:
     miss: Miss | None = None
     missed_at: int | None = None
     unit: int = 1
+    host: int = 0

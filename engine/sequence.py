@@ -99,7 +99,9 @@ class Sequence:
             return PromptUse()
         whole = min(len(self.prompt_ids), self.cache_upto) // block_size * block_size
         hit = self.prefix.hit_tokens
-        return PromptUse(hit, max(0, whole - hit), self.prefix.told_miss, self.prefix.differs_at, self.hit_unit)
+        host = min(hit, self.prefix.hits_by_tier.get("host", 0))
+        miss = self.prefix.told_miss, self.prefix.differs_at
+        return PromptUse(hit, max(0, whole - hit), *miss, self.hit_unit, host)
 
     def tokens(self, start: int, stop: int) -> list[int]:
         """Return the token ids at positions [start, stop)."""

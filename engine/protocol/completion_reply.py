@@ -132,8 +132,13 @@ class CompletionReply:
 
     def _usage(self) -> Json:
         first = [choice.prompt for choice in self.choices[:: self.per_prompt]]
-        use = PromptUse(sum(one.cached for one in first), sum(one.written for one in first))
-        details = prompt_details(replace(use, miss=first[0].miss, missed_at=first[0].missed_at), ())
+        use = replace(
+            first[0],
+            cached=sum(one.cached for one in first),
+            written=sum(one.written for one in first),
+            host=sum(one.host for one in first),
+        )
+        details = prompt_details(use, ())
         return usage(self.head.prompt_tokens, sum(choice.num_output for choice in self.choices), details)
 
     def _named(self) -> Json:

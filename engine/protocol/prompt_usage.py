@@ -16,7 +16,8 @@ Json = dict[str, Any]
 def prompt_details(use: PromptUse, breakpoints: Sequence[Breakpoint]) -> Json:
     """`prompt_tokens_details`: tokens read, tokens written, these by the life asked for them, and the miss.
 
-    Read, written and the tokens that are neither add up to the prompt.
+    Read, written and the tokens that are neither add up to the prompt. Where they were read from is told when some
+    came from the host's memory.
 
     Args:
         use: of the prompt.
@@ -27,6 +28,8 @@ def prompt_details(use: PromptUse, breakpoints: Sequence[Breakpoint]) -> Json:
         "cache_write_tokens": use.written,
         "cache_write_tokens_details": written_by_life(use, breakpoints),
     }
+    if use.host:
+        details["cached_tokens_details"] = {"device": use.cached - use.host, "host": use.host}
     if use.miss is not None:
         details["miss"] = {"reason": use.miss} | ({} if use.missed_at is None else {"at": use.missed_at})
     return details

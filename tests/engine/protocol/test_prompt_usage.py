@@ -49,6 +49,12 @@ def test_details_name_every_count_and_the_miss() -> None:
     }
 
 
+def test_where_tokens_were_read_is_told_when_some_were_on_the_host() -> None:
+    told = prompt_details(PromptUse(32, 0, host=24), ())
+    assert told["cached_tokens_details"] == {"device": 8, "host": 24}
+    assert "cached_tokens_details" not in prompt_details(PromptUse(32), ())
+
+
 def test_a_header_tells_the_miss_in_short() -> None:
     assert miss_header(PromptUse(0, 0, "differs", 0)) == [(b"x-lamina-prefix-miss", b"differs; at=0")]
     assert miss_header(PromptUse(0, 16, "cold")) == [(b"x-lamina-prefix-miss", b"cold")]
