@@ -114,7 +114,7 @@ class SpanExport:
                 self._loop.call_soon_threadsafe(self._done, "sent" if sent else "failed")
             except RuntimeError:  # the loop has ended meanwhile
                 return
-        self._exporter.shutdown()
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
 class _Encoder:
