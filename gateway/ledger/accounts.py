@@ -6,6 +6,7 @@ from dataclasses import replace
 import msgspec
 
 from gateway.db.ledger import DIMENSIONS, LedgerQuery, LedgerRepository, LedgerRow, day_of
+from policies.intervals import Interval
 from policies.ledger import PriceTable
 from policies.ledger.break_even import break_even
 from policies.ledger.levers import Lever, Observed, Traffic, levers
@@ -105,12 +106,15 @@ class Accounts:
         rows = await self._repository.read(replace(query, by=("day", "provider", "model")))
         return [self._cache_line(row) for row in rows if row.figures["calls"]]
 
-    async def levers(self, query: LedgerQuery, observed: Mapping[str, Observed]) -> list[Lever]:
+    async def levers(
+        self, query: LedgerQuery, observed: Mapping[str, Observed], lost: Interval | None = None
+    ) -> list[Lever]:
         """Which lever pays; `query.by` is ignored.
 
         Args:
             query: which sums to judge by.
             observed: what layers in mode observe counted.
+            lost: share of prompt tokens that a prefix doctor saw being lost.
 
         Raises:
             DatabaseUnavailable: see `Database.read`.
@@ -122,6 +126,7 @@ class Accounts:
             {(row.group["provider"], row.group["model"]): row.figures for row in calls if row.figures["calls"]},
             self._engines,
             observed,
+            lost,
         )
         return levers(traffic, self.prices)
 

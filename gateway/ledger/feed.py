@@ -50,7 +50,10 @@ class Feed:
         """Writes for ever."""
         while True:
             await asyncio.sleep(WRITE_S)
-            await self.write()
+            try:
+                await self.write()
+            except Exception as error:  # noqa: BLE001  (recorded; without this, nothing would be shown again)
+                self._metrics.fault("feed", type(error).__name__)
 
     async def write(self) -> None:
         """Writes what waits; lines that cannot be written are lost."""

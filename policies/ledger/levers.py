@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from policies.intervals import wilson
+from policies.intervals import Interval, wilson
 from policies.ledger.money import usd
 from policies.ledger.prices import PriceTable
 from policies.ledger.report import Figures, added, prompt_of
@@ -43,14 +43,14 @@ class Traffic(msgspec.Struct, frozen=True):
         calls: the sums of calls by provider and model.
         engines: providers whose prefix cache is one's own.
         observed: by layer.
-        lost: prompt tokens that volatile fields keep out of prompt caches, where a prefix doctor has counted them.
+        lost: share of prompt tokens that volatile fields keep from being cached, where a prefix doctor counted.
     """
 
     layers: Mapping[str, Figures]
     calls: Mapping[tuple[str, str], Figures]
     engines: frozenset[str] = frozenset()
     observed: Mapping[str, Observed] = {}
-    lost: Range | None = None
+    lost: Interval | None = None
 
 
 class Lever(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ def levers(traffic: Traffic, prices: PriceTable) -> list[Lever]:
         _layer("semantic", traffic),
         _coalescing(traffic),
         _prompt_cache("provider prompt cache and prompt layout", foreign, prices, traffic.lost),
-        _prompt_cache("engine prefix cache", own, prices, None),
+        _prompt_cache("engine prefix cache", own, prices, traffic.lost),
         _smaller(traffic.calls, prices),
     ]
     return sorted(found, key=_rank, reverse=True)
@@ -148,7 +148,7 @@ def _spent(found: Figures) -> int:
 
 
 def _prompt_cache(
-    name: str, calls: Mapping[tuple[str, str], Figures], prices: PriceTable, lost: Range | None
+    name: str, calls: Mapping[tuple[str, str], Figures], prices: PriceTable, lost: Interval | None
 ) -> Lever:
     total = added(calls.values())
     read = sum(total[f"{place}_tokens"] for place in ("device", "ram", "disk", "read"))
@@ -156,7 +156,9 @@ def _prompt_cache(
     computed = total["fresh_tokens"] + total["write_5m_tokens"] + total["write_1h_tokens"]
     more, basis = Range(0, computed), "at best every prompt token that was computed; the prefix doctor narrows it"
     if lost is not None:
-        more, basis = lost, "counted by the prefix doctor"
+        prompts = prompt_of(total)
+        more = Range(min(computed, int(lost.low * prompts)), min(computed, round(lost.high * prompts)))
+        basis = "what the prefix doctor saw being lost, 95 % interval"
     price_less = [
         (found["fresh_tokens"], price.input - price.read)
         for (_, model), found in calls.items()
@@ -167,7 +169,7 @@ def _prompt_cache(
     best = sum(tokens * less for tokens, less in price_less)
     money = Range(0, best)
     if lost is not None and computed:
-        money = Range(best * min(lost.low, computed) // computed, best * min(lost.high, computed) // computed)
+        money = Range(best * more.low // computed, best * more.high // computed)
     return Lever(name, read, saved - total["write_extra_pico"], more, money, basis)
 
 

@@ -1,6 +1,7 @@
 """The ledger's sums on both databases: additive over workers, and each batch once, whatever happens to it."""
 
 import asyncio
+import contextlib
 import random
 import time
 
@@ -10,6 +11,8 @@ from gateway.db import Database
 from gateway.db.ledger import Batch, LedgerQuery, LedgerRepository, LedgerRow, day_of
 from gateway.errors import DatabaseUnavailable
 from policies.ledger import FIGURES, Key, Sums, merge, named
+from tests.gateway.db.conftest import FORGET
+from tests.servers.postgres import PostgresServer
 
 DAY = 20_000
 ALL = LedgerQuery("0000-00-00", "9999-99-99")
@@ -105,3 +108,39 @@ async def test_old_days_and_workers_are_forgotten(database: Database) -> None:
     (total,) = await read(ledger)
     assert total.figures["requests"] == 2
     assert await ledger.add(Batch("w1", 1, {key(): tally(1)}), now_s), "its worker is long gone"
+
+
+@pytest.mark.slow
+async def test_a_batch_whose_fate_is_unknown_counts_once(
+    postgres_server: PostgresServer, migrated_postgres: str
+) -> None:
+    """The server stands still in the middle of flushes; each may or may not have arrived when it goes on."""
+    database = Database.open(migrated_postgres, deadline_s=0.3)
+    ledger = LedgerRepository(database)
+    drawn = random.Random(11)
+    unknown = 0
+    for number in range(1, 13):
+        adding = asyncio.create_task(ledger.add(Batch("w1", number, {key(): tally(1)}), 1.0))
+        await asyncio.sleep(drawn.choice([0.0, 0.001, 0.003, 0.01]))
+        postgres_server.freeze()
+        try:
+            await adding
+        except DatabaseUnavailable:
+            unknown += 1
+        finally:
+            postgres_server.thaw()
+        await sent_until_known(ledger, Batch("w1", number, {key(): tally(1)}))
+    (total,) = await read(ledger)
+    assert total.figures["requests"] == 12
+    assert unknown
+    await database.close()
+    postgres_server.execute(FORGET, migrated_postgres)
+
+
+async def sent_until_known(ledger: LedgerRepository, batch: Batch) -> None:
+    """Sends a batch again until the database says what became of it."""
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(DatabaseUnavailable):
+                await ledger.add(batch, 1.0)
+                return

@@ -1,5 +1,6 @@
 """Which lever pays: counted savings first, honest bounds, and unknown where nobody counted."""
 
+from policies.intervals import Interval
 from policies.ledger import FIGURES, Price, PriceRow, PriceTable, Split, call_line, named
 from policies.ledger.levers import Lever, Observed, Range, Traffic, levers
 
@@ -46,7 +47,7 @@ def test_what_saved_most_comes_first() -> None:
 
 def test_a_doctor_narrows_what_layout_may_save() -> None:
     calls = {("up", "big"): called(Split(10_000, 0, 0, 0, 0, 0, 0, 0), PRICE)}
-    cache = by_name(levers(Traffic({}, calls, lost=Range(4_000, 5_000)), TABLE))["provider"]
+    cache = by_name(levers(Traffic({}, calls, lost=Interval(0.4, 0.5)), TABLE))["provider"]
     assert cache.more_pico == Range(4_000 * 2_700_000, 5_000 * 2_700_000)
 
 
