@@ -1,0 +1,169 @@
+"""What an erasure blanks in both databases: all that says something of somebody, and nothing that judges."""
+
+import json
+from collections.abc import Sequence
+
+from sqlalchemy import insert, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from gateway.db import (
+    AuditRepository,
+    Database,
+    DataKeyRecord,
+    DataKeyRepository,
+    KeyRepository,
+    NewRow,
+    PurgeRepository,
+    SemanticRows,
+    TenantRecord,
+    TenantRepository,
+)
+from gateway.db.erasing import BEGUN, DONE, ErasingRepository, make_erasure_id
+from gateway.db.tables import BUDGET_MARKS, SEMANTIC_VECTORS
+from policies.purge_scopes import person
+
+USER = "u_1%@example.org"
+
+
+async def purged(database: Database, tenant: TenantRecord, kind: str, value: str, reason: str = "left us") -> int:
+    row = await PurgeRepository(database).append(
+        tenant_id=tenant.tenant_id,
+        kind=kind,  # type: ignore[arg-type]
+        value=value,
+        mode="hard",
+        actor="cli",
+        reason=reason,
+        now_s=1.0,
+    )
+    return row.seq
+
+
+async def values(database: Database, tenant: TenantRecord) -> list[tuple[str, str, str]]:
+    rows = await PurgeRepository(database).since(tenant.tenant_id, 0)
+    return [(row.kind, row.value, row.reason) for row in rows]
+
+
+async def marked(database: Database, tenant_id: str) -> None:
+    async def work(connection: AsyncConnection) -> None:
+        mark = {"tenant_id": tenant_id, "route": "m", "score": 0.9, "right": True, "how": "audit", "models": "x"}
+        await connection.execute(insert(BUDGET_MARKS).values(at=1.0, **mark))
+
+    await database.write(work)
+
+
+async def test_a_tenants_records_keep_ids_and_sequences(database: Database, tenant: TenantRecord) -> None:
+    tenants, erasing = TenantRepository(database), ErasingRepository(database)
+    other = await tenants.create("other", "test", 1.0)
+    for name in ("acme", "other"):
+        await KeyRepository(database).create(name, "secret label", "cli", 1.0)
+    for one in (tenant, other):
+        await purged(database, one, "tag", "a name")
+        await marked(database, one.tenant_id)
+    assert await erasing.tenant_left(tenant.tenant_id) > 5
+    await erasing.disable(tenant.tenant_id, 2.0)
+    done = await erasing.blank_tenant(tenant.tenant_id)
+    assert done.found >= 6
+    assert await erasing.tenant_left(tenant.tenant_id) == 0
+    assert (await erasing.blank_tenant(tenant.tenant_id)).found == 0
+    assert await values(database, tenant) == [("all", "", "")]
+    after = await tenants.find(tenant.tenant_id)
+    assert (after.name, after.disabled_at) == (f"erased.{tenant.tenant_id.lower()}", 2.0)
+    told = [row for row in await AuditRepository(database).since() if row.tenant_id == tenant.tenant_id]
+    assert {row.detail for row in told} == {"{}"}
+    assert [row.action for row in told] == ["tenant.create", "key.create", "purge"]
+    assert await KeyRepository(database).list(tenant.tenant_id) == []
+    assert await values(database, other) == [("tag", "a name", "left us")]
+    assert len(await KeyRepository(database).list("other")) == 1
+    assert (await tenants.create("acme", "test", 3.0)).tenant_id != tenant.tenant_id, "the name is free again"
+
+
+async def test_a_user_is_named_by_a_digest(database: Database, tenant: TenantRecord) -> None:
+    erasing = ErasingRepository(database)
+    digest = f"#{person('user', USER).hex()}"
+    await purged(database, tenant, "user", USER)
+    await purged(database, tenant, "user", "u-1_@example.org")
+    await purged(database, tenant, "tag", USER)
+    said = (tenant.tenant_id, USER, digest)
+    assert await erasing.user_left(*said) == 3, "the log, and the audit twice: a tag may name them too"
+    assert (await erasing.blank_user(*said)).found == 3
+    assert await erasing.user_left(*said) == 0
+    assert await values(database, tenant) == [
+        ("user", digest, ""),
+        ("user", "u-1_@example.org", "left us"),
+        ("tag", USER, "left us"),
+    ]
+
+
+async def test_proofs_are_kept_found_and_never_blanked(database: Database, tenant: TenantRecord) -> None:
+    erasing = ErasingRepository(database)
+    ids = [make_erasure_id() for _ in range(3)]
+    for erasure_id in ids:
+        await erasing.record(BEGUN, tenant.tenant_id, erasure_id, ("admin", 1.0), {"scope": "tenant"})
+    await erasing.record(DONE, tenant.tenant_id, ids[0], ("admin", 2.0), {"report": {"complete": True}})
+    await erasing.blank_tenant(tenant.tenant_id)
+    begun, done = await erasing.rows_of(ids[0])
+    assert (begun.action, json.loads(done.detail)) == (BEGUN, {"report": {"complete": True}})
+    assert [row.target for row in await erasing.begun(None, None, 10)] == ids[::-1]
+    page = await erasing.begun(frozenset({tenant.tenant_id}), begun.audit_id + 2, 1)
+    assert [row.target for row in page] == [ids[1]]
+    assert await erasing.begun(frozenset({"T0"}), None, 10) == []
+
+
+def rows_of(tenant_id: str, numbers: Sequence[int]) -> list[NewRow]:
+    return [
+        NewRow(
+            tenant_id=tenant_id,
+            family=b"f" * 32,
+            partition=number.to_bytes(32, "big"),
+            asked=b"a" * 32,
+            question=b"q",
+            key=b"k" * 32,
+            route="m",
+            sealed=b"s",
+            as_of=0,
+            created_at=1.0,
+            expires_at=1e12,
+        )
+        for number in numbers
+    ]
+
+
+async def test_rows_come_in_pages_and_stray_vectors_go(database: Database, tenant: TenantRecord) -> None:
+    erasing, rows = ErasingRepository(database), SemanticRows(database)
+    last = await rows.put(rows_of(tenant.tenant_id, range(5)))
+    assert await erasing.last_change() == last
+    first = await erasing.rows_after(tenant.tenant_id, -1, 2)
+    rest = await erasing.rows_after(tenant.tenant_id, first[-1].row, 10)
+    numbers = [row.row for row in (*first, *rest)]
+    assert (len(first), len(rest), numbers) == (2, 3, sorted(numbers))
+    assert await erasing.rows_after("T0", -1, 10) == []
+
+    async def put_vectors(connection: AsyncConnection) -> None:
+        for row in (numbers[0], 10_000):
+            await connection.execute(insert(SEMANTIC_VECTORS).values(row=row, models="m", vector=b"v"))
+
+    await database.write(put_vectors)
+    assert await erasing.vectors_left([]) == 1
+    assert await erasing.vectors_left(numbers) == 2
+    assert await erasing.drop_stray_vectors() == 1
+    await rows.remove(tenant.tenant_id, numbers)
+    assert await erasing.vectors_left(numbers) == 0
+
+
+async def test_files_are_scrubbed(database: Database, tenant: TenantRecord) -> None:
+    record = DataKeyRecord("D" + "0" * 16, tenant.tenant_id, b"canary-of-a-key" * 4, "a" * 16, 1.0)
+    await DataKeyRepository(database).add(record, "test")
+    await DataKeyRepository(database).destroy(tenant.tenant_id, "test", 2.0)
+    note = await database.scrub()
+    if database.dialect == "postgresql":
+        assert "VACUUM FULL of semantic_rows" in note
+        return
+    assert note == ""
+
+    async def path(connection: AsyncConnection) -> str:
+        return str((await connection.execute(text("PRAGMA database_list"))).one()[2])
+
+    file = await database.read(path)
+    for suffix in ("", "-wal"):
+        with open(file + suffix, "rb") as stream:  # noqa: ASYNC230, PTH123  (a small file, in a test)
+            assert b"canary-of-a-key" not in stream.read()
