@@ -26,6 +26,7 @@ from gateway.routes import Route, Target
 from gateway.settings import CacheSettings
 from gateway.telemetry.metrics import Metrics
 from policies.decide import Discard, Store, WriteRules, admit
+from policies.fingerprints import prints_of, recognised
 from policies.keys import CacheKey
 from policies.persons import made_for
 from policies.request_parts import request_parts
@@ -297,7 +298,8 @@ class Forwarder:
         return msgspec.structs.replace(entry, parts=parts)
 
     def _entry(self, response: ChatResponse, job: Job, key: CacheKey, decision: Store, took_s: float) -> Entry:
-        scope = job.controls.scope
+        scope, body = job.controls.scope, job.asked.request.body
+        named = tuple(dict.fromkeys((*job.route.versions, *job.controls.versions)))
         return Entry(
             key=key.digest,
             tenant_id=job.tenant_id,
@@ -307,14 +309,15 @@ class Forwarder:
             models=_model_names(job.route),
             user=scope.id if scope.kind == "user" else "",
             tags=job.controls.tags,
-            versions=tuple(dict.fromkeys((*job.route.versions, *job.controls.versions))),
+            versions=recognised(job.known, body, named),
             answer=answer_of(response),
             choices=choices_of(response),
             request_id=job.asked.request_id,
             policy=self._outside.guards.policy_version,
             took_s=took_s,
-            whose=made_for(job.controls, job.asked.request.body),
+            whose=made_for(job.controls, body),
             route=job.route.name,
+            prints=prints_of(body),
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from gateway.asked import Asked, Audit
 from gateway.routes import Route
 from policies.controls import Controls
+from policies.fingerprints import NOTHING_KNOWN, Known
 from policies.keys import CacheKey
 from policies.questions import Place
 
@@ -34,6 +35,7 @@ class Job:
         prefix_epoch: the tenant's, see PurgeIndex.
         place: where the question may be compared by meaning; None stores no row.
         audit: what the answer is to be compared with, or None.
+        known: the tenant's registered versions, as of `as_of`.
         shelf: where the answer is written as long as this worker holds the call's lease; None where it has none.
     """
 
@@ -47,3 +49,4 @@ class Job:
     place: Place | None = None
     audit: Audit | None = None
     shelf: Shelf | None = None
+    known: Known = NOTHING_KNOWN

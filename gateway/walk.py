@@ -95,6 +95,7 @@ class Walk:
             purges.prefix_epoch,
             self.place,
             self.audit,
+            known=self.replica.known,
         )
 
     def shared(self) -> FlightName | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gateway.db.records import Overrides, PurgeRow, TenantState
+from policies.fingerprints import NOTHING_KNOWN, Known
 from policies.purges import Made, Purge, PurgeIndex
 from policies.types import Principal
 
@@ -64,6 +65,14 @@ class KeySource(Protocol):
         ...
 
 
+class VersionSource(Protocol):
+    """Reads registered versions; each call may raise DatabaseUnavailable."""
+
+    async def known(self, tenant_id: str) -> Known:
+        """What a worker needs of them to say what an entry is made of."""
+        ...
+
+
 RaiseSequences = Callable[[str, int, int], None]
 """Raises a tenant's (auth_seq, purge_seq) in Redis, behind; must not fail."""
 
@@ -76,9 +85,10 @@ class TenantReplica:
         purges: the folded purge log.
         epoch: the Redis connection over which the sequences were last compared with the database.
         overrides: limits and modes, as of `auth_seq`; the same object until they change.
+        known: registered versions, at least as new as `purges`.
     """
 
-    __slots__ = ("_active", "auth_seq", "epoch", "overrides", "purges", "tenant_id")
+    __slots__ = ("_active", "auth_seq", "epoch", "known", "overrides", "purges", "tenant_id")
 
     def __init__(self, tenant_id: str) -> None:
         self.tenant_id = tenant_id
@@ -86,6 +96,7 @@ class TenantReplica:
         self.purges = PurgeIndex(seq=0)
         self.epoch = -1
         self.overrides = Overrides()
+        self.known = NOTHING_KNOWN
         self._active: dict[bytes, Principal] = {}
 
     def principal(self, digest: bytes) -> Principal | None:
@@ -96,11 +107,13 @@ class TenantReplica:
         """Whether Redis says exactly what this replica knows, over a connection that was compared already."""
         return auth_seq == self.auth_seq and purge_seq == self.purges.seq and epoch == self.epoch
 
-    def take_state(self, state: TenantState) -> None:
-        """Takes in the credentials unless they are older than what is known."""
+    def take_state(self, state: TenantState, known: Known | None = None) -> None:
+        """Takes in the credentials, and registered versions, unless they are older than what is known."""
         if state.auth_seq < self.auth_seq:
             return
         self.auth_seq = state.auth_seq
+        if known is not None:
+            self.known = known
         if state.overrides != self.overrides:
             self.overrides = state.overrides
         keys = () if state.disabled else state.keys
@@ -126,17 +139,20 @@ class Replicas:
 
     Args:
         data_keys: None where nothing is encrypted.
+        versions: None where none can be registered.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  (the sources of one set)
         self,
         tenants: TenantSource,
         purges: PurgeSource,
         raise_sequences: RaiseSequences,
         now_s: Callable[[], float] = time.time,
         data_keys: KeySource | None = None,
+        versions: VersionSource | None = None,
     ) -> None:
         self._now_s = now_s
+        self._versions = versions
         self._data_keys = data_keys
         self._tenants = tenants
         self._purges = purges
@@ -211,11 +227,22 @@ class Replicas:
         if state is None:
             replica.take_state(TenantState(replica.tenant_id, "", True, replica.auth_seq, 0, ()))
             return
+        rows: Sequence[PurgeRow] = ()
         if state.purge_seq > replica.purges.seq:
             rows = await self._purges.since(replica.tenant_id, replica.purges.seq)
-            replica.take_purges(rows, max([state.purge_seq, *(row.seq for row in rows)]))
+        known = await self._known(replica, state, rows)
         await self._refresh_keys(replica, state)
-        replica.take_state(state)
+        replica.take_purges(rows, max([state.purge_seq, *(row.seq for row in rows)]))
+        replica.take_state(state, known)
+
+    async def _known(self, replica: TenantReplica, state: TenantState, rows: Sequence[PurgeRow]) -> Known | None:
+        """Versions, where they may have changed; read after the purges and taken over with them.
+
+        So no entry is as new as a purge, and made without what its registration says of it.
+        """
+        if self._versions is None or (state.auth_seq <= replica.auth_seq and not rows):
+            return None
+        return await self._versions.known(replica.tenant_id)
 
     async def _refresh_keys(self, replica: TenantReplica, state: TenantState) -> None:
         """Done before the sequence is taken over, so that no request is judged by it without its keys."""

@@ -13,7 +13,7 @@ import structlog
 
 from gateway.clock import Clock
 from gateway.coalescing import Coalescer
-from gateway.db import Database, PurgeRepository, SemanticRows, TenantRepository
+from gateway.db import Database, PurgeRepository, SemanticRows, TenantRepository, VersionRepository
 from gateway.errors import DatabaseUnavailable, StoreUnavailable
 from gateway.flights import Flights
 from gateway.forward import Forwarder, Outside
@@ -123,7 +123,8 @@ async def build(settings: Settings, clock: Clock | None = None) -> Gateway:
     encryption = open_encryption(settings, database, lambda reason: metrics.fault("encryption", reason), now_s)
     data_keys = None if encryption is None else encryption.data_keys
     raiser = _raiser(link, background)
-    replicas = Replicas(TenantRepository(database), PurgeRepository(database), raiser, data_keys=data_keys)
+    sources = (TenantRepository(database), PurgeRepository(database))
+    replicas = Replicas(*sources, raiser, data_keys=data_keys, versions=VersionRepository(database))
     secret = _secret(settings.secret).encode() or os.urandom(32)
     routes = Routes(settings)
     providers = _providers(settings)
