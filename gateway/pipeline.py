@@ -102,12 +102,12 @@ class Pipeline:
         overrides = None
         while overrides is not replica.overrides:  # a change that came with the look-up is obeyed at once
             overrides = replica.overrides
-            target = self._rooms.routes.resolve(asked.request.model)
-            if target is None:
+            found_route = self._rooms.routes.resolve(asked.request.model)
+            if found_route is None:
                 await self._look_up(replica, None)
                 self._principal(replica, asked.key_digest, came)
                 raise no_such_model(asked.request.model)
-            target = target.under(overrides.modes)
+            target = found_route.under(overrides.modes)
             plan = route(asked.request.body, controls, target.mode)
             key = None if isinstance(plan, Bypass) else self._key(replica.tenant_id, target, asked, controls)
             begun = time.perf_counter()

@@ -12,7 +12,7 @@ _NAMES = {
     "tokens_per_day": "tokens a day",
     "concurrent": "requests at a time",
 }
-_BOUND = click.IntRange(0, MOST)
+_MAX_DIGITS = 18
 
 
 class BoundOrNone(click.ParamType[int | str]):
@@ -22,7 +22,12 @@ class BoundOrNone(click.ParamType[int | str]):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
         """The number, or `none` itself."""
-        return "none" if value == "none" else int(_BOUND.convert(value, param, ctx))
+        text = str(value)
+        if text == "none":
+            return text
+        if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) <= MOST):
+            self.fail(f"{text[:40]!r} is neither a whole number up to {MOST} nor none", param, ctx)
+        return int(text)
 
 
 @click.group()

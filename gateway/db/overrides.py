@@ -1,10 +1,10 @@
 """What an operator sets over the settings while the set runs: limits of tenants, modes of routes."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import Select, select, update
+from sqlalchemy import Select, Table, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -19,6 +19,10 @@ from policies.limits import NO_LIMITS, Limits
 
 EVERY_TENANT = "*"
 _MOST_MODES = 1000
+_INSERTS: dict[str, Callable[[Table], sqlite.Insert] | Callable[[Table], postgresql.Insert]] = {
+    "sqlite": sqlite.insert,
+    "postgresql": postgresql.insert,
+}
 _OVER = OVERRIDES.c
 
 
@@ -130,9 +134,8 @@ async def _read(connection: AsyncConnection, scope: str) -> Overrides:
 
 
 async def _write(connection: AsyncConnection, scope: str, overrides: Overrides) -> None:
-    inserting = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name]
     values = {"limits": json.dumps(overrides.limits.as_json()), "modes": json.dumps(dict(overrides.modes))}
-    row = inserting(OVERRIDES).values(scope=scope, **values)
+    row = _INSERTS[connection.dialect.name](OVERRIDES).values(scope=scope, **values)
     await connection.execute(row.on_conflict_do_update(index_elements=["scope"], set_=values))
 
 
