@@ -1,9 +1,9 @@
 """Purges under load while every part is killed in turn.
 
 `python -m bench.purge_chaos --requests 100000 --json`. Two gateways are replicas over one Redis and one
-PostgreSQL. The model's answers carry a version that is raised before each purge; once the purge has returned, no answer to
-a request that is sent from then on may carry an older one. Meanwhile a worker, a whole replica, Redis and
-PostgreSQL get SIGKILL, Redis is flushed, and fails over to one that lost the last writes.
+PostgreSQL. The model's answers carry a version that is raised before each purge; once the purge has returned, no
+answer to a request that is sent from then on may carry an older one. Meanwhile a worker, a whole replica, Redis
+and PostgreSQL get SIGKILL, Redis is flushed, and fails over to one that lost the last writes.
 """
 
 import argparse

@@ -77,6 +77,12 @@ def test_an_empty_list_says_what_to_do(lamina: Lamina) -> None:
         (["--model", "smollm2"], "model", "smollm2"),
         (["--user", "ann"], "user", "ann"),
         (["--version", "prompt=3"], "version", "prompt=3"),
+        (["--version", "prompt=*"], "versions", "prompt=*"),
+        (["--version", "prompt<3"], "versions", "prompt<3"),
+        (["--session", "s1"], "session", "s1"),
+        (["--route", "m"], "route", "m"),
+        (["--entry", "0F" * 32], "key", "0f" * 32),
+        (["--age", "2020-01-01T00:00:00Z"], "age", "1577836800.000"),
     ],
 )
 def test_each_scope_is_one_row_of_the_log(
@@ -113,6 +119,8 @@ def test_a_purge_is_hard_unless_told_and_prints_its_number(lamina: Lamina) -> No
         ["purge", "--tenant", "acme", "--all", "--tag", "x"],
         ["purge", "--tenant", "acme", "--tag", "x", "--soft", "--model", "m"],
         ["purge", "--all"],
+        ["purge", "--tenant", "acme", "--near", "refunds"],
+        ["purge", "--tenant", "acme", "--tag", "x", "--count", "3"],
         ["keys", "create"],
         ["tenants", "create"],
         ["tenants", "nonsense"],
@@ -133,7 +141,7 @@ def test_wrong_usage_exits_2_and_touches_nothing(lamina: Lamina, home: Path, arg
         (["keys", "revoke", "nope"], "`lamina keys list --tenant NAME`"),
         (["tenants", "create", "Not A Name"], "use 1 to 63 of"),
         (["purge", "--tenant", "acme", "--version", "prompt"], "name=value"),
-        (["purge", "--tenant", "acme", "--key", "beef"], "64 lower-case"),
+        (["purge", "--tenant", "acme", "--key", "beef"], "64 hexadecimal digits"),
         (["tenants", "create", "acme"], "already"),
     ],
 )
