@@ -32,7 +32,7 @@ from semantic.turns import Conversations
 from semantic.verifying import SharedVerifier
 from semantic.vetoes import Vetoes
 
-LEAST_SIMILARITY = 0.65
+LEAST_SIMILARITY = 0.5
 """Candidates below are not verified: mostly strangers that the verifier is too sure of, and few wordings."""
 
 _ANSWER_CHARS = 600

@@ -22,7 +22,11 @@ from semantic.models.folder import digest_of, packaged_embedder
 from semantic.pair_encoder import PairEncoder
 
 PACKAGED = Path(__file__).parent / "weights"
-_FORMAT = 2
+_NEAR, _STRANGE = 0.8, 8.0
+"""Cosine below which a pair loses log-odds, and how many per unit: strangers are nominated too, in words that no
+family has; chosen beside a plain threshold on public questions to chat bots."""
+
+_FORMAT = 1
 _CACHE_BYTES = 128 << 20
 _MOST_NETWORKS = 16
 _ENCODED_TOGETHER = 16
@@ -47,7 +51,7 @@ class AlignmentVerifier:
     Args:
         networks: whose mean log-odds are taken; all read the same layers.
         encoder: below them.
-        calibration: of the mean, of the cosine of both texts, and an offset, which together give log-odds.
+        calibration: slope and offset that turn the mean into log-odds.
         fingerprint: of all of them.
     """
 
@@ -55,12 +59,12 @@ class AlignmentVerifier:
         self,
         networks: Sequence[AlignmentNet],
         encoder: PairEncoder,
-        calibration: tuple[float, float, float],
+        calibration: tuple[float, float],
         fingerprint: str,
     ) -> None:
         self._networks = networks
         self._encoder = encoder
-        self._slope, self._cosine, self._offset = calibration
+        self._slope, self._offset = calibration
         self.fingerprint = fingerprint
         self._texts: OrderedDict[str, _Text] = OrderedDict()
         self._size_bytes = 0
@@ -79,7 +83,8 @@ class AlignmentVerifier:
             logits += network.logits(sides)
         firsts = [(texts[one].prepared[0].sentence, texts[other].prepared[0].sentence) for one, other in pairs]
         cosines = np.array([first @ second for first, second in firsts])
-        odds = self._slope * logits / len(self._networks) + self._cosine * cosines + self._offset
+        short = np.maximum(_NEAR - cosines, 0.0)
+        odds = self._slope * logits / len(self._networks) + self._offset - _STRANGE * short
         chances = 1 / (1 + np.exp(-np.clip(odds, -30.0, 30.0)))
         whole = [texts[one].whole and texts[other].whole for one, other in pairs]
         return [float(chance) if read else 0.0 for chance, read in zip(chances, whole, strict=True)]
@@ -121,13 +126,12 @@ def load_verifier(folder: Path | None, threads: int) -> AlignmentVerifier:
     weights = _read_weights(folder / "verifier.safetensors")
     try:
         count, layers = int(described["networks"]), tuple(int(layer) for layer in described["layers"])
-        slope, cosine, offset = (float(described["calibration"][name]) for name in ("slope", "cosine", "offset"))
+        calibration = float(described["calibration"]["slope"]), float(described["calibration"]["offset"])
         made_for = str(described["encoder"])
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{folder}/verifier.json lacks or mistypes {error}") from None
     if described.get("format") != _FORMAT or not 0 < count <= _MOST_NETWORKS:
         raise ModelError(f"{folder}/verifier.json is of another format")
-    calibration = slope, cosine, offset
     encoder = PairEncoder(packaged_embedder(), threads, layers)
     if encoder.fingerprint != made_for:
         raise ModelError(f"the verifier in {folder} was trained on another encoder")

@@ -88,14 +88,12 @@ def _exam(held_out: Sequence[Family], strangers: Strangers, rng: random.Random) 
 
 
 def _examine(networks: Sequence[Aligner], exam: Sequence[Pair], bank: Bank) -> tuple[np.ndarray, dict[str, float]]:
-    """Calibration by log-odds and cosine, and figures.
+    """Calibration and figures.
 
     A probability is only ever asked for where no veto speaks, so the calibration is that of the pairs without one;
     before the vetoes, both labels count alike, and among the negatives traps and strangers.
     """
     logits = np.mean([_scores(network, exam, bank) for network in networks], axis=0)
-    sides = (bank.sentences([pair.a for pair in exam]), bank.sentences([pair.b for pair in exam]))
-    features = np.stack([logits, (sides[0] * sides[1]).sum(axis=1)], axis=1)
     truth = np.array([pair.same for pair in exam])
     strange = np.array([pair.kind in _STRANGE for pair in exam])
     lexicon = load_lexicon()
@@ -103,12 +101,11 @@ def _examine(networks: Sequence[Aligner], exam: Sequence[Pair], bank: Bank) -> t
     free = np.array([compare(facts[pair.a], facts[pair.b]) is None for pair in exam])
     traps = ~truth & ~strange
     weights = np.select([truth, traps], [0.5 / truth.sum(), 0.25 / traps.sum()], 0.25 / max(strange.sum(), 1))
-    calibration = calibration_of(features[free], truth[free], weights[free])
-    odds = features @ calibration[:-1] + calibration[-1]
-    judged = np.where(free, odds, odds.min() - 1)
+    calibration = calibration_of(logits[free][:, None], truth[free], weights[free])
+    judged = np.where(free, logits, logits.min() - 1)
     figures = {
         "held_out_pairs": len(exam),
-        **figures_of(odds, truth, "verifier"),
+        **figures_of(logits, truth, "verifier"),
         **figures_of(judged, truth, "with_vetoes"),
         **figures_of(judged[~strange], truth[~strange], "with_vetoes_traps"),
     }
@@ -230,11 +227,11 @@ def _write(
     save_file(weights, folder / "verifier.safetensors")
     encoder = PairEncoder(packaged_embedder(), threads=1).fingerprint
     described = {
-        "format": 2,
+        "format": 1,
         "networks": len(networks),
         "layers": list(LAYERS),
         "encoder": encoder,
-        "calibration": dict(zip(("slope", "cosine", "offset"), calibration.tolist(), strict=True)),
+        "calibration": dict(zip(("slope", "offset"), calibration.tolist(), strict=True)),
         "figures": dict(figures),
     }
     (folder / "verifier.json").write_text(json.dumps(described, indent=2) + "\n", "utf-8")
