@@ -31,13 +31,13 @@ class Load:
         number = 0
         while not self.stopping:
             number += 1
-            body = self._body(f"Tell story {name} {number}.", max_tokens=tokens, stream=True)
+            body = self.body(f"Tell story {name} {number}.", max_tokens=tokens, stream=True)
             await self._stream(session, body)
 
     async def repeats(self, session: aiohttp.ClientSession) -> None:
         """The same question over and over."""
         while not self.stopping:
-            body = self._body("What is the capital of France?")
+            body = self.body("What is the capital of France?")
             try:
                 async with session.post(f"{self.url}/v1/chat/completions", json=body) as response:
                     text = await response.text()
@@ -63,7 +63,8 @@ class Load:
         finally:
             self.open -= 1
 
-    def _body(self, text: str, **fields: object) -> dict[str, object]:
+    def body(self, text: str, **fields: object) -> dict[str, object]:
+        """A chat request with one question."""
         return {"model": "smollm2", "temperature": 0, "messages": [{"role": "user", "content": text}], **fields}
 
     def session(self) -> aiohttp.ClientSession:
