@@ -22,7 +22,7 @@ from gateway.telemetry.report import ReportError
 from policies.ledger import usd
 from policies.ledger.break_even import LIVES_S, told
 from policies.ledger.levers import Lever, Observed
-from policies.ledger.report import Totals
+from policies.ledger.report import LayerLine, Totals
 
 _METRICS_DEADLINE_S = 3.0
 _UNKNOWN = "unknown"
@@ -86,8 +86,9 @@ def _of_sums(account: Account) -> Outcome:
     for line in account.layers:
         requests = "" if line.requests is None else str(line.requests)
         mean_ms = "" if line.mean_ms is None else f"{line.mean_ms:g}"
-        saved = "" if line.saved_usd is None else _dollars(line.saved_usd)
-        layers.add_row(line.layer, requests, str(line.tokens), mean_ms, _dollars(line.cost_usd), saved)
+        computed = line.layer in ("fresh", "output")
+        saved = "" if computed else _dollars(line.saved_usd)
+        layers.add_row(line.layer, requests, str(line.tokens), mean_ms, _cost(line), saved)
     parts: list[Any] = [f"{account.first_day} to {account.last_day} (UTC)", _shown_totals(account.totals), layers]
     if account.groups:
         parts.append(_groups(account))
@@ -95,6 +96,11 @@ def _of_sums(account: Account) -> Outcome:
         names = ", ".join(shown_text(name) for name in account.unpriced_models[:10])
         parts.append(f"no price is known of: {names} (tokens count, money does not; set ledger.prices)")
     return Outcome(to_builtins(account), Group(*parts))
+
+
+def _cost(line: LayerLine) -> str:
+    """Nothing where it is told elsewhere."""
+    return "" if line.cost_usd is None and line.layer.startswith("prefix_") else _dollars(line.cost_usd)
 
 
 def _groups(account: Account) -> Table:

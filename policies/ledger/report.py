@@ -23,7 +23,8 @@ class LayerLine(msgspec.Struct, frozen=True):
         requests: answered by it; None where a layer serves parts of requests.
         tokens: that it served, or wrote, or that had to be computed.
         mean_ms: from request to last byte; None where it answers none.
-        cost_usd: what its tokens cost; None when no price is known.
+        cost_usd: what its tokens cost; None when no price is known. What an engine with a price read is told with
+            `provider_read`.
         saved_usd: what it saved, negative for what writing costs on top; None when no price is known.
     """
 
@@ -112,10 +113,7 @@ def by_layer(by_key: Mapping[str, Figures]) -> list[LayerLine]:
     answered = [_answering(layer, by_key.get(layer, _NOTHING)) for layer in ("exact", "semantic", "coalesced")]
     called = by_key.get("model", _NOTHING)
     priced = _priced(called)
-    tiers = [
-        _part(f"prefix_{tier}", called[f"{tier}_tokens"], None, called[f"{tier}_saved_pico"], priced)
-        for tier in ("device", "ram", "disk")
-    ]
+    tiers = [_tier(tier, called, priced=priced) for tier in ("device", "ram", "disk")]
     written = called["write_5m_tokens"] + called["write_1h_tokens"]
     provider = _part(
         "provider_read", called["read_tokens"], called["read_pico"], called["read_saved_pico"], priced
@@ -175,6 +173,12 @@ def _answering(layer: str, found: Figures) -> LayerLine:
     requests, tokens = found["requests"], found["prompt_tokens"] + found["completion_tokens"]
     saved = usd(found["saved_pico"]) if _priced(found) else None
     return LayerLine(layer, requests, tokens, _mean_ms(found["latency_us"], requests), "0", saved)
+
+
+def _tier(tier: str, called: Figures, *, priced: bool) -> LayerLine:
+    tokens, saved = called[f"{tier}_tokens"], called[f"{tier}_saved_pico"]
+    known = priced and not (tokens and not saved and called["calls_unpriced"])
+    return _part(f"prefix_{tier}", tokens, None, saved, known)
 
 
 def _part(layer: str, tokens: int, cost: int | None, saved: int | None, priced: bool) -> LayerLine:
