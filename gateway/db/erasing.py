@@ -24,6 +24,7 @@ from gateway.db.tables import (
     SEMANTIC_VECTORS,
     TENANTS,
 )
+from gateway.db.version_tables import VERSIONS
 
 BEGUN, DONE, FAILED = "erasure.begin", "erasure.done", "erasure.fail"
 _ROWS = SEMANTIC_ROWS.c
@@ -200,6 +201,7 @@ def _of_tenant(tenant_id: str) -> list[_Part]:
         _rows_gone(BUDGET_MARKS, BUDGET_MARKS.c.tenant_id == tenant_id),
         _rows_gone(BUDGET_STATE, BUDGET_STATE.c.tenant_id == tenant_id),
         _rows_gone(OVERRIDES, OVERRIDES.c.scope == tenant_id),
+        _rows_gone(VERSIONS, VERSIONS.c.scope == tenant_id),
         _rows_gone(API_KEYS, API_KEYS.c.tenant_id == tenant_id),
         _blanked(PURGE_LOG, log.tenant_id == tenant_id, or_(log.kind != "all", log.reason != ""), everything),
         _blanked(

@@ -1,11 +1,14 @@
 """What an erasure blanks in both databases: all that says something of somebody, and nothing that judges."""
 
+import importlib
 import json
+import pkgutil
 from collections.abc import Sequence
 
-from sqlalchemy import insert, text
+from sqlalchemy import Delete, insert, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from gateway import db
 from gateway.db import (
     AuditRepository,
     Database,
@@ -18,8 +21,9 @@ from gateway.db import (
     TenantRecord,
     TenantRepository,
 )
+from gateway.db import erasing as erasing_module
 from gateway.db.erasing import BEGUN, DONE, ErasingRepository, make_erasure_id
-from gateway.db.tables import BUDGET_MARKS, SEMANTIC_VECTORS
+from gateway.db.tables import BUDGET_MARKS, METADATA, SEMANTIC_VECTORS
 from policies.purge_scopes import person
 
 USER = "u_1%@example.org"
@@ -107,6 +111,34 @@ async def test_proofs_are_kept_found_and_never_blanked(database: Database, tenan
     page = await erasing.begun(frozenset({tenant.tenant_id}), begun.audit_id + 2, 1)
     assert [row.target for row in page] == [ids[1]]
     assert await erasing.begun(frozenset({"T0"}), None, 10) == []
+
+
+KEPT = {
+    "tenants": "renamed and shut out; the sequences hold back what is older",
+    "purge_log": "blanked to purges of everything",
+    "purge_members": "digests of requests, which the log's rows refer to",
+    "audit": "blanked to ids and times",
+    "data_keys": "ids; what opens anything is gone",
+    "semantic_rows": "removed by their own store, with their vectors",
+    "semantic_vectors": "removed with their rows",
+    "semantic_deletions": "numbers of rows",
+    "counters": "numbers of no tenant",
+    "ledger": "numbers by tenant id",
+    "ledger_flushes": "numbers of no tenant",
+    "admin_tokens": "of operators",
+    "admin_once": "answers to operators, encrypted, for a day",
+}
+"""Tables that `blank_tenant` does not empty, and why."""
+
+
+def test_every_table_is_emptied_or_said_to_be_kept() -> None:
+    for module in pkgutil.iter_modules(db.__path__):
+        importlib.import_module(f"{db.__name__}.{module.name}")
+    emptied = {
+        part.change.table.name for part in erasing_module._of_tenant("T") if isinstance(part.change, Delete)
+    }
+    assert emptied | KEPT.keys() == METADATA.tables.keys(), "a new table: erase it, or say why it stays"
+    assert not emptied & KEPT.keys()
 
 
 def rows_of(tenant_id: str, numbers: Sequence[int]) -> list[NewRow]:

@@ -171,7 +171,11 @@ SEALED = Origin("model", D, "database", MASTERS)
 
 def test_an_encrypted_snapshot_shows_nothing_and_comes_back(tmp_path: Path) -> None:
     vectors = np.frombuffer(b"canary--" * 3_000_000, np.float32).reshape(-1, 8)
-    arrays = {"vectors.0": vectors, "empty": np.empty((0, 4), np.int64), "rows.0": np.arange(5)}
+    arrays: dict[str, np.ndarray] = {
+        "vectors.0": vectors,
+        "empty": np.empty((0, 4), np.int64),
+        "rows.0": np.arange(5),
+    }
     file = write(tmp_path, SEALED, 7, 5, arrays.items())
     assert not any(b"canary" in stored.read_bytes() for stored in tmp_path.iterdir())
     head, found = read(file, SEALED)
