@@ -86,6 +86,7 @@ class PageRoute:
     Attributes:
         path: below `/admin/ui`; `{name}` stands for one part of it.
         area: which entry of the navigation it belongs to, and its name in the log.
+        everywhere: whether it is only for callers who are bound to no tenants.
     """
 
     method: str
@@ -93,3 +94,4 @@ class PageRoute:
     page: Page
     area: str
     role: Role = "reader"
+    everywhere: bool = False

@@ -72,9 +72,9 @@ ROUTES: tuple[PageRoute, ...] = (
     PageRoute("POST", "/tenants/{tenant}/keys/{key}/revoke", tenants.revoke_key, "tenants", "admin"),
     PageRoute("GET", "/routes", routing.routes, "routes"),
     PageRoute("POST", "/routes/mode", routing.set_mode, "routes", "operator"),
-    PageRoute("GET", "/tokens", tokens.tokens, "tokens", "admin"),
-    PageRoute("POST", "/tokens", tokens.new_token, "tokens", "admin"),
-    PageRoute("POST", "/tokens/{token}/revoke", tokens.revoke_token, "tokens", "admin"),
+    PageRoute("GET", "/tokens", tokens.tokens, "tokens", "admin", everywhere=True),
+    PageRoute("POST", "/tokens", tokens.new_token, "tokens", "admin", everywhere=True),
+    PageRoute("POST", "/tokens/{token}/revoke", tokens.revoke_token, "tokens", "admin", everywhere=True),
     PageRoute("GET", "/audit", audit.audit, "audit"),
 )
 

@@ -121,7 +121,7 @@ class Dashboard:
             return self._replies.page(ask, problem_view(nowhere), "")
         route = found.route
         try:
-            caller.require(route.role)
+            caller.require(route.role, everywhere=route.everywhere)
             view = await route.page(ask)
         except ApiError as error:
             view = problem_view(Problem(error.status, error.code or error.kind, error.message))

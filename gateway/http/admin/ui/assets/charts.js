@@ -52,16 +52,18 @@
         : { ...line, points: { show: data.times.length < 90, size: 5, fill: stroke } };
     });
     const share = figure.dataset.unit === "share";
+    const step = data.times.length > 1 ? data.times[1] - data.times[0] : 60;
+    const whole = step >= 86400 ? { incrs: [1, 2, 5, 7, 14, 30].map((days) => days * 86400) } : {};
     return {
       width: plot.clientWidth,
-      height: 210,
+      height: 200,
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { show: !stacked, size: 6 } },
-      scales: { x: { time: true }, y: { range: (_, __, most) => [0, share ? 1 : Math.max(most * 1.08, 1e-9)] } },
+      scales: { x: { time: true, range: (_, first, last) => [first, last + (stacked ? step : 0)] }, y: { range: (_, __, most) => [0, share ? 1 : Math.max(most * 1.08, 1e-9)] } },
       tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
       axes: [
-        { ...axis, grid: { show: false }, space: 64, values: (_, marks) => marks.map((at) => label(at, data.times)) },
-        { ...axis, grid: { stroke: colour("--line"), width: 1 }, size: 58, values: (_, marks) => marks.map(unit) },
+        { ...axis, ...whole, grid: { show: false }, size: 28, space: 64, values: (_, marks) => marks.map((at) => label(at, data.times)) },
+        { ...axis, grid: { stroke: colour("--line"), width: 1 }, size: 66, values: (_, marks) => marks.map(unit) },
       ],
       series: [{}, ...(stacked ? lines.reverse() : lines)],
       hooks: { setCursor: [(chart) => tell(figure, data, chart.cursor.idx, unit)] },
