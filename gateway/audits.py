@@ -5,36 +5,19 @@ late or fails is lost and counted; a lost label costs knowledge, never an answer
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 from gateway.asked import Audit
 from gateway.behind import Behind
 from gateway.budget import Budget
 from gateway.db.budget import MarkRow, PoolName
-from gateway.errors import DatabaseUnavailable, SemanticUnavailable
+from gateway.errors import DatabaseUnavailable
+from gateway.same_answers import Verifier, compared
 from gateway.telemetry.metrics import Metrics
-from policies.answers import same_answer
 from policies.budget import score_of, would_serve
-from policies.gate import refuse_write
-from policies.nomination import Pairs, Verdicts
-from policies.semantic import is_plain
 from policies.types import ChatResponse
 
 MOST_WAITING = 256
-_DEADLINE_S = 2.0
 _CLOSING_S = 1.0
-_EVEN = 0.5
-_FAULT = "fault"
-"""The service's word for a pair that its rules or its verifier failed on: that says nothing of the answers."""
-_MAX_CHARS = 8_000
-
-
-class Verifier(Protocol):
-    """Judges whether texts say the same; may raise SemanticUnavailable."""
-
-    async def verify(self, pairs: Pairs, deadline_s: float) -> Verdicts:
-        """One verdict per pair."""
-        ...
 
 
 class Audits:
@@ -83,7 +66,7 @@ class Audits:
                 self._metrics.fault("audit", type(error).__name__)
 
     async def _one(self, audit: Audit, fresh: ChatResponse) -> None:
-        how, right = await self._judged(audit.stored, fresh)
+        how, right = await compared(self._verifier, audit.stored, fresh)
         if right is None:
             self._metrics.compared(how, "unknown")
             return
@@ -93,23 +76,6 @@ class Audits:
             self._metrics.compared(how, "lost")
             return
         self._metrics.compared(how, "right" if right else "wrong")
-
-    async def _judged(self, stored: ChatResponse, fresh: ChatResponse) -> tuple[str, bool | None]:
-        """By what the answers were judged, and whether they say the same; None when nobody can tell."""
-        if not is_plain(stored) or not is_plain(fresh) or refuse_write(fresh, {}) is not None:
-            return "form", None
-        one, other = _text(stored), _text(fresh)
-        same = same_answer(one, other)
-        if same is not None:
-            return "rules", same
-        pairs = Pairs(((one[:_MAX_CHARS], other[:_MAX_CHARS]),), "answers")
-        try:
-            verdict, probability = (await self._verifier.verify(pairs, _DEADLINE_S)).verdicts[0]
-        except SemanticUnavailable:
-            return "verifier", None
-        if verdict == _FAULT:
-            return "verifier", None
-        return "verifier", verdict is None and probability >= _EVEN
 
     def _mark(self, audit: Audit, *, right: bool) -> MarkRow:
         candidate = audit.candidate
@@ -123,7 +89,3 @@ class Audits:
             share=audit.decision.share if would_serve(audit.decision) else None,
             at=self._now_s(),
         )
-
-
-def _text(response: ChatResponse) -> str:
-    return str(response.choices[0].message.get("content") or "")

@@ -63,7 +63,7 @@ class ExactWalk:
             return Miss("store_unavailable"), None
         if not plan.read:
             self._metrics.lookup("exact", "miss", "request", 0.0)
-            return Miss("request"), None
+            return Miss("request"), self._judged(walk, key, found)[0]  # to compare the fresh answer with
         entry, decision = self._judged(walk, key, found)
         if (
             entry is not None

@@ -10,8 +10,9 @@ import msgspec
 import structlog
 
 from gateway.asked import Audit
+from gateway.changes import Changes, Refreshed
 from gateway.errors import ApiError, StoreUnavailable, UpstreamError
-from gateway.flights import Elsewhere, Flight, Landing, Passenger
+from gateway.flights import Flight, Landing
 from gateway.guards import GuardDecision, Guards, subject_of
 from gateway.job import Job
 from gateway.layers.entry import Entry, EntryError, Sealer, answer_of, choices_of
@@ -22,16 +23,18 @@ from gateway.ledger import Called
 from gateway.protocols.assemble import Assembler
 from gateway.protocols.shape import ProtocolError
 from gateway.providers.contract import Provider, ProviderCall
+from gateway.refreshes import Refreshes
+from gateway.refusals import broken_protocol
 from gateway.routes import Route, Target
 from gateway.settings import CacheSettings
 from gateway.telemetry.metrics import Metrics
-from policies.decide import Discard, Store, WriteRules, admit
+from policies.decide import Discard, Store, WriteRules, admit, spread_of
 from policies.fingerprints import prints_of, recognised
 from policies.keys import CacheKey
 from policies.persons import made_for
 from policies.request_parts import request_parts
 from policies.semantic import is_plain
-from policies.types import ChatResponse
+from policies.types import ChatResponse, Json
 
 _TOO_MANY = 429
 _SERVER_ERROR = 500
@@ -52,8 +55,9 @@ class Outside:
     Attributes:
         rows: where answers are kept to be found by meaning; None where no route asks for that.
         audits: None where nobody learns.
+        changes: None where no meaning is compared.
         cache_epoch: see EngineSettings.
-        called: told of each call whose answer began, however it ended; returns at once.
+        called: told of each call whose answer began, however it ended, and of what was asked; returns at once.
         dead: whether a hard purge has named an entry since its model was asked.
     """
 
@@ -69,17 +73,22 @@ class Outside:
     log: structlog.typing.FilteringBoundLogger
     now_s: Callable[[], float]
     cache_epoch: str = "0"
-    called: Callable[[Called], None] = lambda _: None
+    called: Callable[[Called, Json], None] = lambda _call, _body: None
     dead: Callable[[Entry], bool] = lambda _: False
+    changes: Changes | None = None
 
 
 class Forwarder:
-    """Makes model calls for flights."""
+    """Makes model calls for flights.
+
+    Attributes:
+        refreshes: those that nobody waits for.
+    """
 
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
         self._salts = Salts(outside.secret, outside.cache_epoch)
-        self._behind: set[asyncio.Task[None]] = set()
+        self.refreshes = Refreshes(outside.metrics, outside.log)
 
     async def fly(self, flight: Flight, job: Job) -> None:
         """Makes the call, publishes what comes, stores the whole answer if it may, and lands the flight."""
@@ -115,28 +124,9 @@ class Forwarder:
             self._outside.audits.compare(job.audit, response)
         return landing
 
-    def see_off(self, passenger: Passenger) -> None:
-        """Stays aboard on behalf of nobody, so that a call behind the scenes runs to its end."""
-        task = asyncio.create_task(self._wait_and_leave(passenger), name="refresh-behind")
-        self._behind.add(task)
-        task.add_done_callback(self._behind.discard)
-
-    async def _wait_and_leave(self, passenger: Passenger) -> None:
-        try:
-            await passenger.landed()
-        except Elsewhere:
-            self._outside.metrics.flight("refresh_elsewhere")
-        except (UpstreamError, ApiError) as error:
-            self._outside.metrics.fault("refresh", "upstream")
-            self._outside.log.warning("refresh_failed", part="refresh", error=str(error))
-        finally:
-            passenger.leave()
-
     async def close(self) -> None:
         """Stops what runs behind the scenes."""
-        for task in self._behind:
-            task.cancel()
-        await asyncio.gather(*self._behind, return_exceptions=True)
+        await self.refreshes.close()
 
     async def _call(self, flight: Flight, job: Job) -> tuple[ChatResponse, Target]:
         targets = job.route.targets
@@ -180,7 +170,7 @@ class Forwarder:
             self._outside.metrics.upstream(target.provider, result, took_s)
             if flight.target is target or result == "cancelled":  # else the model did nothing
                 whose = (job.tenant_id, job.route.name, target.provider, target.upstream_model, target.label)
-                self._outside.called(Called(*whose, usage, took_s))
+                self._outside.called(Called(*whose, usage, took_s), job.asked.request.body)
 
     async def _asked(
         self, flight: Flight, provider: Provider, call: ProviderCall, target: Target, *, stream: bool
@@ -203,15 +193,17 @@ class Forwarder:
                 flight.publish(chunk)
             return assembler.finish()
         except ProtocolError as error:
-            raise UpstreamError("protocol", 502, _broken(str(error))) from None
+            raise UpstreamError("protocol", 502, broken_protocol(str(error))) from None
         finally:
             await stream.close()
 
     def _admit(self, response: ChatResponse, job: Job, *, fallback: bool) -> Store | Discard:
         if job.key is None:
             return Discard("bypass")
-        rules = WriteRules(job.route.ttl_s, self._outside.cache.max_ttl_s)
-        return admit(response, job.asked.request.body, job.controls, rules, fallback=fallback)
+        cache, route = self._outside.cache, job.route
+        rules = WriteRules(route.ttl_s, cache.max_ttl_s, route.jitter, cache.lives)
+        body, spread = job.asked.request.body, spread_of(job.key.digest)
+        return admit(response, body, job.controls, rules, fallback=fallback, spread=spread)
 
     async def _guarded(
         self, response: ChatResponse, job: Job, decision: Store | Discard
@@ -243,11 +235,28 @@ class Forwarder:
                 decision = sealed
             else:
                 self._keep_row(entry, response, job, guarded)
+                self._compare(entry, response, job, guarded)
                 keep_s = decision.ttl_s + self._outside.cache.kept_s
                 return self._post(job, job.key, sealed, keep_s, decision)
         if isinstance(decision, Discard):
             metrics.write("exact", "refused", decision.reason)
         return decision
+
+    def _compare(self, entry: Entry, response: ChatResponse, job: Job, guarded: GuardDecision | None) -> None:
+        """Queues the comparison with the answer whose place this one takes."""
+        changes = self._outside.changes
+        if changes is None or job.before is None or job.before == response:
+            return
+
+        def keep(as_of: int) -> None:
+            again = msgspec.structs.replace(entry, as_of=as_of)
+            sealed = self._sealed(again)
+            if isinstance(sealed, bytes) and job.key is not None:
+                self._keep_row(again, response, job, guarded)
+                left_s = entry.created_s + entry.ttl_s - self._outside.now_s()
+                self._post(job, job.key, sealed, max(0.0, left_s) + self._outside.cache.kept_s, Store(left_s))
+
+        changes.compare(Refreshed(job.before, entry, response, keep))
 
     def _sealed(self, entry: Entry) -> bytes | Discard:
         """The entry as it may be stored, or why it may not; what was purged meanwhile leaves no bytes behind."""
@@ -329,14 +338,3 @@ def _model_names(route: Route) -> tuple[str, ...]:
 
 def _another_may_do_better(error: UpstreamError) -> bool:
     return error.reason != "status" or error.status == _TOO_MANY or error.status >= _SERVER_ERROR
-
-
-def _broken(problem: str) -> dict[str, object]:
-    return {
-        "error": {
-            "message": f"The upstream's answer is not what its protocol says: {problem}.",
-            "type": "server_error",
-            "param": None,
-            "code": "upstream_protocol",
-        }
-    }

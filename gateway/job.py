@@ -10,6 +10,7 @@ from policies.controls import Controls
 from policies.fingerprints import NOTHING_KNOWN, Known
 from policies.keys import CacheKey
 from policies.questions import Place
+from policies.types import ChatResponse
 
 
 class Shelf(Protocol):
@@ -36,6 +37,7 @@ class Job:
         place: where the question may be compared by meaning; None stores no row.
         audit: what the answer is to be compared with, or None.
         known: the tenant's registered versions, as of `as_of`.
+        before: the stored answer whose place this one takes, or None.
         shelf: where the answer is written as long as this worker holds the call's lease; None where it has none.
     """
 
@@ -49,4 +51,5 @@ class Job:
     place: Place | None = None
     audit: Audit | None = None
     shelf: Shelf | None = None
+    before: ChatResponse | None = None
     known: Known = NOTHING_KNOWN

@@ -122,6 +122,7 @@ class Pipeline:
         if entry is not None and not isinstance(decision, Miss):
             return self._serve(walk, key, decision, entry)
         assert isinstance(decision, Miss)  # noqa: S101  (narrowing: a hit has an entry)
+        walk.before = None if entry is None or decision.reason == "purged" else entry.response
         if entry is not None and plan.serve:
             excuse = await self._exact.excuse(walk, key, entry, decision)
             walk.instead = None if excuse is None else self._served(walk, key, excuse, entry)
@@ -180,6 +181,7 @@ class Pipeline:
     ) -> Served:
         refresh = self._refreshes(walk, decision, opened, exact=sought is None)
         if refresh:
+            walk.before = opened.response if sought is None else None
             self._refresh_behind(walk, key, refresh)
         return self._served(walk, key, decision, opened, sought, refresh)
 
@@ -283,7 +285,7 @@ class Pipeline:
         passenger, leads = self._rooms.flights.join_or_lead(name, work)
         if leads:
             self._rooms.metrics.flight("refresh_early" if why == "early" else "refresh")
-            self._rooms.forwarder.see_off(passenger)
+            self._rooms.forwarder.refreshes.see_off(passenger)
         else:
             passenger.leave()
 

@@ -30,3 +30,9 @@ def only_if_cached() -> ApiError:
         kind="timeout",
         headers={"x-should-retry": "false"},
     )
+
+
+def broken_protocol(problem: str) -> dict[str, object]:
+    """The body of a 502 for an upstream that does not keep its protocol."""
+    message = f"The upstream's answer is not what its protocol says: {problem}."
+    return {"error": {"message": message, "type": "server_error", "param": None, "code": "upstream_protocol"}}

@@ -68,6 +68,7 @@ class Walk:
         audit: what the model's answer is to be compared with.
         instead: what to serve should the model fail.
         seen: beginning of the stored value that the look-up brought; None when Redis did not answer.
+        before: the stored answer to this request that is not served, or is refreshed.
     """
 
     asked: Asked
@@ -81,6 +82,7 @@ class Walk:
     audit: Audit | None = None
     instead: Served | None = None
     seen: bytes | None = None
+    before: ChatResponse | None = None
 
     def job(self) -> Job:
         """The model call of this request, as of now."""
@@ -95,6 +97,7 @@ class Walk:
             purges.prefix_epoch,
             self.place,
             self.audit,
+            before=self.before,
             known=self.replica.known,
         )
 

@@ -18,7 +18,7 @@ COMMON = {"behind", "clock", "errors", "settings", "settings_cache", "settings_t
 
 WALK = {
     *("asked", "routes", "job", "flight", "flights", "coalescing", "forward", "walk", "early", "exact_walk"),
-    *("semantic_walk", "refusals", "pipeline"),
+    *("semantic_walk", "refreshes", "refusals", "pipeline"),
     "explain",
 }
 """The modules that make up the walk of a request; DESIGN calls them the pipeline."""
@@ -46,13 +46,16 @@ ROOMS: dict[str, set[str]] = {
     "db": COMMON,
     "budget": COMMON | {"db", "telemetry"},
     "ledger": COMMON | {"db", "redis_link", "telemetry"},
-    "audits": COMMON | {"asked", "budget", "db", "semantic_link", "telemetry"},
+    "audits": COMMON | {"same_answers", "asked", "budget", "db", "semantic_link", "telemetry"},
     "feedback": COMMON | BELOW_WALK | {"budget", "semantic_link"},
+    "changes": COMMON | BELOW_WALK | {"same_answers"},
+    "same_answers": {"errors"},
     "protocols": COMMON,
     "providers": COMMON | {"protocols", "telemetry"},
     "layers": COMMON | {"db", "redis_link", "semantic_link", "telemetry"},
     "invalidation": COMMON | {"db", "layers", "redis_link", "telemetry"},
     **dict.fromkeys(WALK, COMMON | WALK | BELOW_WALK),
+    "forward": COMMON | WALK | BELOW_WALK | {"changes"},
     "explain": COMMON | WALK | BELOW_WALK | {"semantic_link"},
     "coalescing": COMMON | WALK | BELOW_WALK | {"redis_link"},
     "erasure": COMMON | {"db", "layers", "providers", "redis_link", "semantic_link", "telemetry"},
@@ -61,7 +64,10 @@ ROOMS: dict[str, set[str]] = {
         *(COMMON | WALK | BELOW_WALK),
         *("budget", "erasure", "feedback", "http", "redis_link", "semantic_link"),
     },
-    "wiring": COMMON | WALK | BELOW_WALK | {"audits", "budget", "feedback", "http", "redis_link", "semantic_link"},
+    "wiring": COMMON
+    | WALK
+    | BELOW_WALK
+    | {*("audits", "budget", "changes", "feedback", "http", "redis_link", "semantic_link")},
     "app": {"http", "settings", "wiring"},
     "supervisor": COMMON | {"db", "providers", "redis_link", "telemetry"},
     "bounded": set(),

@@ -82,6 +82,7 @@ class Metrics:
             "budget_steps", "Moves of the error budget's guard", "caution", "reason"
         )
         self._compared = self._counter("budget_audits", "Stored answers compared with fresh ones", "how", "result")
+        self._refreshed = self._counter("refreshed_answers", "Answers that took another's place", "result")
         self._feedback = self._counter("feedback", "Answers that users judged", "verdict")
         self._wrong = self._latest("budget_wrong_share", "Wrong answers of the semantic layer in all requests")
         self._wrong_high = self._latest("budget_wrong_share_high", "Upper 95 % bound of wrong answers in all")
@@ -259,6 +260,10 @@ class Metrics:
     def feedback(self, verdict: str) -> None:
         """A user said what an answer was: right or wrong."""
         self._add(self._feedback, verdict)
+
+    def refreshed(self, result: str) -> None:
+        """A fresh answer was compared with the one whose place it took: same, changed, unknown or lost."""
+        self._add(self._refreshed, result)
 
     def budget_figures(
         self,

@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from gateway.changes import Changes
 from gateway.clock import Clock
 from gateway.coalescing import Coalescer
 from gateway.db import Database, PurgeRepository, SemanticRows, TenantRepository, VersionRepository
@@ -46,7 +47,7 @@ from gateway.wiring.clock import watch_clock
 from gateway.wiring.coalescing import open_coalescing
 from gateway.wiring.encryption import open_encryption
 from gateway.wiring.feedback import open_feedback
-from gateway.wiring.learning import Learning, open_learning
+from gateway.wiring.learning import Learning, open_changes, open_learning
 from gateway.wiring.ledger import open_ledger
 from gateway.wiring.meaning import Meaning, open_layers, open_meaning, semantic_link
 from gateway.wiring.pages import checks, metrics_page, readiness
@@ -67,6 +68,7 @@ class Gateway:
     replicas: Replicas
     forwarder: Forwarder
     coalescer: Coalescer
+    changes: Changes | None
     guards: Guards
     meaning: Meaning | None
     learning: Learning | None
@@ -85,6 +87,8 @@ class Gateway:
         await asyncio.gather(*self.background, return_exceptions=True)
         await self.forwarder.close()
         await self.coalescer.close()
+        if self.changes is not None:
+            await self.changes.close()
         if self.learning is not None:
             await self.learning.close()
         if self.meaning is not None:
@@ -140,6 +144,7 @@ async def build(settings: Settings, clock: Clock | None = None) -> Gateway:
     learning = open_learning(settings, parts.semantic, database, (metrics, log), now_s)
     meaning = open_meaning(parts, layers, guards, None if learning is None else learning.budget, now_s)
     ledger = open_ledger(settings, database, link, metrics, now_s)
+    changes = open_changes(settings, parts.semantic, database, link, (metrics, log), now_s)
     outside = Outside(
         tracing.providers(providers),
         layers.exact,
@@ -153,13 +158,13 @@ async def build(settings: Settings, clock: Clock | None = None) -> Gateway:
         log,
         now_s,
         settings.engine.cache_epoch,
-        ledger.ledger.called,
+        ledger.called,
         dead,
+        changes,
     )
     forwarder = Forwarder(outside)
     flights = Flights(metrics.flying, lambda: metrics.flight("alone"))
     coalescer = open_coalescing(settings, link, forwarder, (sealer, secret, guards.policy_version), metrics, now_s)
-    walk = None if meaning is None else meaning.walk
     rooms = Rooms(
         replicas,
         layers.exact,
@@ -170,7 +175,7 @@ async def build(settings: Settings, clock: Clock | None = None) -> Gateway:
         forwarder,
         guards,
         Limiter(link, now_s),
-        walk,
+        None if meaning is None else meaning.walk,
         metrics,
         settings.cache,
         now_s,
@@ -229,6 +234,7 @@ async def build(settings: Settings, clock: Clock | None = None) -> Gateway:
         replicas,
         forwarder,
         coalescer,
+        changes,
         guards,
         meaning,
         learning,

@@ -8,9 +8,14 @@ import structlog
 
 from gateway.audits import Audits
 from gateway.budget import Budget, BudgetPlan
-from gateway.db import Database
+from gateway.changes import Changes
+from gateway.changes import Desk as ChangesDesk
+from gateway.db import Database, PurgeRepository, SemanticRows, TenantRepository
 from gateway.db.budget import BudgetRepository
 from gateway.errors import DatabaseUnavailable
+from gateway.invalidation.linked import LinkAnnouncer
+from gateway.invalidation.telling import Records
+from gateway.redis_link import RedisLink
 from gateway.semantic_link import SemanticLink
 from gateway.settings import Settings
 from gateway.telemetry.metrics import Metrics
@@ -18,6 +23,31 @@ from policies.semantic import Least
 
 _POLL_S = 1.0
 _FORGET_EVERY = 3600
+
+
+def open_changes(  # noqa: PLR0917  (what a part of the gateway is built from)
+    settings: Settings,
+    link: SemanticLink | None,
+    database: Database,
+    redis: RedisLink,
+    outlets: tuple[Metrics, structlog.typing.FilteringBoundLogger],
+    now_s: Callable[[], float],
+) -> Changes | None:
+    """What notices that a refresh brings another answer, or None where meaning is not compared."""
+    if link is None:
+        return None
+    purges = PurgeRepository(database)
+    desk = ChangesDesk(
+        link,
+        SemanticRows(database),
+        purges,
+        Records(TenantRepository(database), purges),
+        LinkAnnouncer(redis),
+        settings.semantic.feedback_similarity,
+        *outlets,
+        now_s,
+    )
+    return Changes(desk)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,9 +102,9 @@ class Nominator:
             return [(*row,) for row in await connection.execute(query)]
 
         rows = await self.database.read(work)
-        found = [
-            (row, likeness(msgspec.msgpack.decode(raw, type=Question).text, near.text or "")) for row, raw in rows
-        ]
+        texts = {row: msgspec.msgpack.decode(raw, type=Question).text for row, raw in rows}
+        asked = near.text if near.row is None else texts.get(near.row)
+        found = [(row, likeness(text, asked or "")) for row, text in texts.items()]
         close = sorted((one for one in found if one[1] >= near.similarity), key=lambda one: -one[1])
         return msgspec.msgpack.encode(NearRows(tuple(close[: near.limit])))
 

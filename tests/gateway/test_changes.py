@@ -1,0 +1,50 @@
+"""A refresh that brings another answer makes its neighbours stale, everywhere; one that says the same does not."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.changes import Changes
+from tests.gateway.http.wire import control
+from tests.gateway.semantic_stand import PARAPHRASE, QUESTION, Meaning, meaning
+from tests.servers.redis import RedisServer
+from tests.upstream import Script
+
+NEIGHBOUR = "How do I reset my password quickly?"
+
+
+async def compared(stand: Meaning) -> None:
+    """Returns when every refresh so far was compared."""
+    gateway = stand.it.app.gateway
+    assert gateway is not None
+    assert isinstance(gateway.changes, Changes)
+    await gateway.changes.drained()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "result"),
+    [("42 EUR", "57 EUR", "changed"), ("42 EUR", "42 eur.", "same")],
+)
+async def test_neighbours_and_copies_go_stale_when_the_answer_changed(
+    tmp_path: Path, redis_server: RedisServer, first: str, second: str, result: str
+) -> None:
+    semantic = {"feedback_similarity": 0.5}
+    async with meaning(tmp_path, redis_server, semantic=semantic) as stand:
+        stand.it.upstream.default = Script(pieces=(first,))
+        await stand.taught(NEIGHBOUR, ("x-lamina-cache-mode", "exact"))
+        await stand.taught(NEIGHBOUR, control("no-cache"))
+        await stand.taught(QUESTION, control("no-cache"))
+        assert (await stand.ask(PARAPHRASE))["cache-status"].endswith("detail=semantic")
+        assert (await stand.ask(PARAPHRASE))["x-lamina-cache"] == "HIT"
+        await compared(stand)
+        stand.it.upstream.default = Script(pieces=(second,))
+        assert (await stand.ask(QUESTION, control("no-cache"))).text == second
+        await stand.settled()
+        await compared(stand)
+        await stand.settled()
+        assert await stand.counted("lamina_refreshed_answers_total", result=result) >= 1
+        calls = stand.it.upstream.count
+        told = {text: (await stand.ask(text)).text for text in (QUESTION, NEIGHBOUR, PARAPHRASE)}
+        kept = second if result == "changed" else first
+        assert told == {QUESTION: second, NEIGHBOUR: kept, PARAPHRASE: kept}
+        assert stand.it.upstream.count == calls, "the fresh answer is not made stale by its own purge"
