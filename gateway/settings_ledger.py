@@ -46,9 +46,11 @@ class LedgerSettings(Frozen):
     Attributes:
         keep_days: sums of older days are deleted.
         feed: whether the latest requests, without their texts, are kept in Redis for people who watch.
+        doctor: whether prompts that reach a model are compared with recent ones, to find what breaks prefixes.
         prices: by the provider's name of a model, or a pattern with `*` and `?`; they come before the list prices.
     """
 
     keep_days: Annotated[int, Field(ge=1)] = 400
     feed: bool = True
+    doctor: bool = True
     prices: Mapping[str, PriceSettings] = Field(default_factory=dict)

@@ -123,6 +123,7 @@ class Checkup:
         Raises:
             StoreUnavailable: Redis does not say.
         """
+        await self.write()
         raw = await self._link.call("HGETALL", CHECKUPS_KEY)
         values = raw[1::2] if isinstance(raw, list) else []
         found: list[Diagnosis] = []

@@ -51,6 +51,7 @@ ROUTERS: dict[str, str] = {
     "ledger": "gateway.http.admin.ledger:ledger_router",
     "feed": "gateway.http.admin.feed:feed_router",
     "series": "gateway.http.admin.series:series_router",
+    "doctor": "gateway.http.admin.doctor:doctor_router",
     "engine": "gateway.http.admin.engine:engine_router",
 }
 """Areas of the administrator's API: `module:function`, each taking a Desk; imported when a worker is built."""

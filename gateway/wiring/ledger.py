@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from gateway.db import Database, LedgerRepository
 from gateway.ledger import Accounts, Feed, Flusher, Ledger, LedgerParts, engines_of, price_table
+from gateway.ledger.checkup import Checkup
 from gateway.ledger.lines import FeedLine
 from gateway.ledger.recent import Recent
 from gateway.redis_link import RedisLink
@@ -26,4 +27,5 @@ def open_ledger(
 
     ledger = Ledger(prices, engines, metrics, shown, now_s)
     flusher = Flusher(ledger, repository, metrics, now_s, keep_days=settings.ledger.keep_days)
-    return LedgerParts(ledger, Accounts(repository, prices, engines), flusher, feed, recent)
+    checkup = Checkup(link, metrics, now_s) if settings.ledger.doctor else None
+    return LedgerParts(ledger, Accounts(repository, prices, engines), flusher, feed, recent, checkup)
