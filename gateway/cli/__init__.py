@@ -19,6 +19,7 @@ COMMANDS: dict[str, str] = {
     "audit": "gateway.cli.audit:audit",
     "purge": "gateway.cli.purge:purge",
     "entries": "gateway.cli.entries:entries",
+    "versions": "gateway.cli.versions:versions",
     "erase": "gateway.cli.erase:erase",
     "encryption": "gateway.cli.encryption:encryption",
     "report": "gateway.cli.report:report",

@@ -41,6 +41,8 @@ ROUTERS: dict[str, str] = {
     "tokens": "gateway.http.admin.tokens:tokens_router",
     "purges": "gateway.http.admin.purges:purges_router",
     "entries": "gateway.http.admin.entries:entries_router",
+    "versions": "gateway.http.admin.versions:versions_router",
+    "dependencies": "gateway.http.admin.versions:dependencies_router",
     "policies": "gateway.http.admin.policies:policies_router",
     "stats": "gateway.http.admin.stats:stats_router",
     "audit": "gateway.http.admin.audit:audit_router",

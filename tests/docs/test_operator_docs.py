@@ -74,3 +74,10 @@ def test_replaying(tmp_path: Path) -> None:
 def test_the_prefix_doctor(tmp_path: Path) -> None:
     said = ran("prefix-doctor.md", tmp_path, tmp_path / "home")
     assert re.search(r"^1 time +messages\[0\]\.content +gpt-4o-mini +39 ", said, re.MULTILINE), said
+
+
+def test_versions(running: RunningSet, tmp_path: Path) -> None:
+    said = ran("versions.md", tmp_path, running.home, running.url)
+    assert '"taken":["product-docs@2026-11-01","support@7"]' in said
+    assert '"outcome":"registered"' in said
+    assert re.search(r"support@7 +prompt +product-docs +1 digests", said)
