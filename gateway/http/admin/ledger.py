@@ -6,13 +6,14 @@ from fastapi import APIRouter, Query
 from msgspec import to_builtins
 from pydantic import ConfigDict
 
-from gateway.errors import ApiError
+from gateway.errors import ApiError, StoreUnavailable
 from gateway.http.admin.bodies import Said
 from gateway.http.admin.caller import Caller
 from gateway.http.admin.desk import Desk
 from gateway.http.admin.frame import FleetReader, Reader, area
 from gateway.ledger.accounts import LedgerQuery, last_days
 from gateway.ledger.observed import observed
+from policies.intervals import Interval, wilson
 from policies.ledger.break_even import LIVES_S, told
 
 MOST_DAYS = 400
@@ -118,7 +119,7 @@ def ledger_router(desk: Desk) -> APIRouter:
         """What each lever saved and between what bounds it might save more; null where nobody counted."""
         wanted = await query(caller, days, None)
         seen = observed(desk.metrics.exposition().decode())
-        found = await accounts.levers(wanted, seen)
+        found = await accounts.levers(wanted, seen, await _lost(desk))
         return LeversSaid(
             first_day=wanted.first_day, last_day=wanted.last_day, levers=[lever.as_json() for lever in found]
         )
@@ -142,3 +143,17 @@ def ledger_router(desk: Desk) -> APIRouter:
         return {"currency": "USD", "prices": to_builtins(accounts.prices.rows)}
 
     return router
+
+
+async def _lost(desk: Desk) -> Interval | None:
+    """The share of prompt tokens that the prefix doctor saw being lost; None where it saw nothing."""
+    checkup = desk.ledger.checkup
+    if checkup is None:
+        return None
+    try:
+        found = await checkup.diagnosis(lambda _tenant_id: True)
+    except StoreUnavailable:
+        return None
+    if not found.compared or found.tokens <= 0:
+        return None
+    return wilson(min(1.0, found.lost_tokens / found.tokens), found.compared)
