@@ -10,6 +10,7 @@ import pytest
 from gateway.http.admin.caller import ROLES
 from gateway.wiring.admin import ROUTERS
 from tests.gateway.http.admin.whole import Office, office
+from tests.gateway.http.wire import line, message
 from tests.gateway.stand import KEY
 from tests.servers.redis import RedisServer
 
@@ -131,3 +132,16 @@ async def test_the_document_says_what_is_needed(tmp_path: Path, redis_server: Re
                 assert "Idempotency-Key" in headers, str(operation)
         for key in (None, KEY):
             assert (await it.ask("GET", "/openapi.json", key=key)).status in {401, 403}
+
+
+@pytest.mark.parametrize("host", ["x/?", "x#", "x/admin", "x/v1/models?", "lamina@evil"])
+async def test_a_host_header_opens_nothing(tmp_path: Path, redis_server: RedisServer, host: str) -> None:
+    async with office(tmp_path, redis_server) as it, line(it.it) as opened:
+        for path in (
+            "/admin/v1/tenants",
+            "/admin/v1/openapi.json",
+            "/admin/v1/%2e%2e/models",
+            "//admin/v1/tenants",
+        ):
+            await opened.send(message("GET", path, [("host", host)], b""))
+            assert (await opened.reply()).status in {400, 401, 404}
