@@ -21,7 +21,8 @@ def whole(body: bytes) -> bool:
 
 async def test_a_crowd_over_two_replicas_of_two_workers_makes_one_call_per_tenant() -> None:
     async with fleet(tenants=2, coalescing_lease_ms=5000) as it:  # no lease lapses because the machine is busy
-        await crowd(it.ports, it.keys, 16, "warm")
+        for number in range(8):  # so that each worker has met each key
+            await crowd(it.ports, it.keys, 16, f"warm {number}")
         before = it.upstream.count
         replies = await crowd(it.ports, it.keys, 1000, "all ask this")
         assert {reply.status for reply in replies} == {200}
