@@ -69,7 +69,7 @@ async def test_what_was_counted_while_redis_was_away_is_written_later(
     recent.add(line())
     redis_server.stop()
     await recent.write()
-    redis_server.start()
+    redis_server.cont()
     recent.add(line())
     found = 0
     for _ in range(100):
