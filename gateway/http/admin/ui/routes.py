@@ -14,6 +14,7 @@ from gateway.http.admin.ui.pages import (
     routing,
     tenants,
     tokens,
+    versions,
 )
 
 Link = tuple[str, str, str, Role, bool]
@@ -35,6 +36,7 @@ NAVIGATION: tuple[tuple[str, tuple[Link, ...]], ...] = (
         (
             ("Entries", "/entries", "entries", "reader", False),
             ("Purge", "/purge", "purge", "operator", False),
+            ("Versions", "/versions", "versions", "reader", False),
         ),
     ),
     (
@@ -63,6 +65,9 @@ ROUTES: tuple[PageRoute, ...] = (
     PageRoute("GET", "/purge", purge.ask_purge, "purge", "operator"),
     PageRoute("POST", "/purge/preview", purge.preview, "purge", "operator"),
     PageRoute("POST", "/purge", purge.do_purge, "purge", "operator"),
+    PageRoute("GET", "/versions", versions.versions, "versions"),
+    PageRoute("GET", "/versions/{version}", versions.impact, "versions"),
+    PageRoute("POST", "/versions/{version}/retire", versions.retire, "versions", "operator"),
     PageRoute("GET", "/tenants", tenants.tenants, "tenants"),
     PageRoute("POST", "/tenants", tenants.create_tenant, "tenants", "admin"),
     PageRoute("GET", "/tenants/{tenant}", tenants.tenant, "tenants"),
@@ -84,6 +89,7 @@ SAID = {
     "tenant_disabled": "The tenant was shut out: its keys open nothing now.",
     "key_revoked": "The key was revoked. It opens nothing any more, on any worker.",
     "token_revoked": "The token was revoked, and its sessions have ended.",
+    "version_retired": "The version was retired. What stands on it is not served any more.",
     "mode_set": "The mode was set. Every worker follows it.",
     "limits_set": "The limits were set.",
     "signed_out": "You have signed out.",
