@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gateway.clock import STEP_S, Clock, boot_id, since_boot_s
-from gateway.layers.entry import Entry, Sealer
+from gateway.layers.entry import Entry, Sealer, StoredAnswer
 from gateway.layers.opened import OpenedEntries
 from policies.controls import NO_CONTROLS
 from policies.decide import Hit, Miss, judge
@@ -41,7 +41,7 @@ class Shelf:
         self.opened = OpenedEntries(self.sealer)
 
     def store(self) -> bytes:
-        answer = ("id", 1, "m", None, {})
+        answer: StoredAnswer = ("id", 1, "m", None, {})
         entry = Entry(KEY, TENANT, self.clock.now_s(), TTL_S, 0, ("m",), "", (), (), answer, (), "req")
         return self.sealer.seal(entry)
 
