@@ -1,8 +1,10 @@
 """Keeps a worker's keyring as the database says, beside the tenant's credentials; makes a tenant's first key."""
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from gateway.db.records import DataKeyRecord
 from gateway.errors import DatabaseUnavailable
@@ -45,6 +47,7 @@ class DataKeys:
         self._on_fault = on_fault
         self._now_s = now_s
         self._wanting: set[str] = set()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def lacks(self, tenant_id: str) -> bool:
         """Whether the tenant has no key to seal with, as far as this worker knows."""
@@ -53,9 +56,17 @@ class DataKeys:
     async def refresh(self, tenant_id: str, *, make: bool) -> None:
         """Reads the tenant's keys; with `make`, one that has none gets its first.
 
+        One at a time per tenant, so that what was read earlier never takes the place of what was read later, and a
+        key that was destroyed in between does not come back.
+
         Raises:
             DatabaseUnavailable: they cannot be read. Where one can only not be written, the tenant goes without.
         """
+        turn = self._turns.setdefault(tenant_id, asyncio.Lock())
+        async with turn:
+            await self._refresh(tenant_id, make=make)
+
+    async def _refresh(self, tenant_id: str, *, make: bool) -> None:
         records = await self._source.of(tenant_id)
         if make and all(record.retired_at is not None for record in records):
             made, wrapped = self._keyring.fresh(tenant_id)

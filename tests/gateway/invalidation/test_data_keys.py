@@ -1,5 +1,6 @@
 """A worker's keyring follows the database with the tenant's credentials, and never holds a request up."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -111,3 +112,41 @@ async def test_a_key_that_could_not_be_made_is_made_by_the_poll(database: Databa
     source.down = False
     await worker.replicas.poll()
     assert not worker.data_keys.lacks(tenant.tenant_id)
+
+
+class Slow:
+    """A database whose first answer is held back."""
+
+    def __init__(self, database: Database) -> None:
+        self.real = DataKeyRepository(database)
+        self.let_go = asyncio.Event()
+        self.reads = 0
+
+    async def of(self, tenant_id: str) -> list[DataKeyRecord]:
+        """Reads; tells the first time what it saw only when it may."""
+        found = await self.real.of(tenant_id)
+        self.reads += 1
+        if self.reads == 1:
+            await self.let_go.wait()
+        return found
+
+    async def add(self, record: DataKeyRecord, actor: str) -> bool:
+        """As always."""
+        return await self.real.add(record, actor)
+
+
+async def test_what_was_read_before_a_destruction_never_comes_after_it(
+    database: Database, tenant: TenantRecord
+) -> None:
+    worker, source = Worker(database), Slow(database)
+    await worker.meet(tenant)
+    worker.data_keys._source = source
+    early = asyncio.create_task(worker.data_keys.refresh(tenant.tenant_id, make=False))
+    while source.reads == 0:  # noqa: ASYNC110  (another task, and no event of its)
+        await asyncio.sleep(0.01)
+    await DataKeyRepository(database).destroy(tenant.tenant_id, "test", 6.0)
+    late = asyncio.create_task(worker.data_keys.refresh(tenant.tenant_id, make=False))
+    await asyncio.sleep(0.05)
+    source.let_go.set()
+    await asyncio.gather(early, late)
+    assert worker.ring.of(tenant.tenant_id).by_tag == {}
