@@ -146,12 +146,13 @@ class Database:
 
         return await self._within(transact, self._deadline_s)
 
-    async def write(self, work: Work[T], *, alone: bool = False) -> T:
+    async def write(self, work: Work[T], *, alone: bool = False, deadline_s: float | None = None) -> T:
         """Runs `work` in a transaction and commits it; an error in `work` rolls back.
 
         Args:
             work: the statements.
             alone: whether no other such transaction may run meanwhile, in any process.
+            deadline_s: for one that takes its time; else the database's own.
 
         Raises:
             DatabaseUnavailable: no answer within the deadline. The change may still have been made, when the
@@ -162,7 +163,7 @@ class Database:
             async with self._backend.writing(alone=alone) as connection:
                 return await work(connection)
 
-        return await self._within(transact, self._deadline_s)
+        return await self._within(transact, deadline_s or self._deadline_s)
 
     async def _within(self, transact: Callable[[], Awaitable[T]], deadline_s: float) -> T:
         if self._closed:

@@ -34,6 +34,7 @@ KEPT_RETIRED = 20
 """Of each name; those that were retired before are forgotten, unless something depends on them."""
 
 _TOGETHER = 500
+_DEADLINE_OF_ALL_S = 30.0
 _REASONS = {"invalid": "invalid", "unknown": "invalid", "cycle": "conflict", "taken": "conflict"}
 
 
@@ -159,7 +160,9 @@ class VersionRepository:
             planned = plan(rows, scope)
             return await _done(connection, planned, (scope, ref), (rows, tenant_ids), by)
 
-        return await self._database.write(work, alone=tenant is None)
+        return await self._database.write(
+            work, alone=tenant is None, deadline_s=_DEADLINE_OF_ALL_S if tenant is None else None
+        )
 
 
 async def _locked(connection: AsyncConnection, tenant: str | None) -> Sequence[str]:
@@ -235,7 +238,7 @@ async def _done(
     for kind, value in taken.scopes:
         check_purge(cast("PurgeKind", kind), value, by.mode)
     heads = await _raised(connection, Counter(purge.tenant_id for purge in purges), tenant_ids, by=1)
-    await insert_numbered(connection, purges, heads, by.now_s)
+    await insert_numbered(connection, purges, heads, by.now_s, audited=False)
     await _record(connection, plan, what, taken, by)
     return Changed(plan.put[0], plan.outcome, taken, len(purges), heads)
 
@@ -283,6 +286,7 @@ async def _record(
         "outcome": plan.outcome,
         "mode": by.mode,
         "taken": [str(one.ref) for one in taken.versions],
+        "purges": [f"{kind} {value}" for kind, value in taken.scopes],
         "forgotten": [str(one) for one in plan.forget],
     }
     action = "version.retire" if plan.outcome == "retired" else "version.register"

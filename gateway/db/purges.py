@@ -123,7 +123,12 @@ class PurgeRepository:
 
 
 async def insert_numbered(
-    connection: AsyncConnection, purges: Sequence[NewPurge], heads: Mapping[str, tuple[int, int]], now_s: float
+    connection: AsyncConnection,
+    purges: Sequence[NewPurge],
+    heads: Mapping[str, tuple[int, int]],
+    now_s: float,
+    *,
+    audited: bool = True,
 ) -> tuple[PurgeRow, ...]:
     """Inserts purges and their audit rows inside the caller's transaction.
 
@@ -133,6 +138,7 @@ async def insert_numbered(
         purges: in order; see `check_new`.
         heads: (auth_seq, purge_seq) of each tenant after that.
         now_s: when; seconds since the epoch.
+        audited: false where the audit says of the whole change what these are for.
     """
     counts = Counter(purge.tenant_id for purge in purges)
     next_seq = {tenant_id: heads[tenant_id][1] - count for tenant_id, count in counts.items()}
@@ -141,7 +147,7 @@ async def insert_numbered(
         next_seq[purge.tenant_id] += 1
         rows.append(_row(purge, next_seq[purge.tenant_id], now_s))
     if rows:
-        await _insert(connection, rows)
+        await _insert(connection, rows, audited=audited)
     return tuple(rows)
 
 
@@ -198,7 +204,7 @@ def _row_with(row: PurgeRow, members: tuple[bytes, ...]) -> PurgeRow:
     return PurgeRow(row.tenant_id, row.seq, *said, row.at, members)
 
 
-async def _insert(connection: AsyncConnection, rows: Iterable[PurgeRow]) -> None:
+async def _insert(connection: AsyncConnection, rows: Iterable[PurgeRow], *, audited: bool = True) -> None:
     rows = list(rows)
     names = ("tenant_id", "seq", "kind", "value", "mode", "actor", "reason", "at")
     await connection.execute(insert(PURGE_LOG), [{name: getattr(row, name) for name in names} for row in rows])
@@ -209,7 +215,8 @@ async def _insert(connection: AsyncConnection, rows: Iterable[PurgeRow]) -> None
     ]
     if members:
         await connection.execute(insert(PURGE_MEMBERS), members)
-    await audit.record_all(connection, "purge", [_audited(row) for row in rows])
+    if audited:
+        await audit.record_all(connection, "purge", [_audited(row) for row in rows])
 
 
 def _audited(row: PurgeRow) -> audit.Audited:

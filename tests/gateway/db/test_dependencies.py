@@ -175,8 +175,11 @@ async def test_old_retired_versions_are_forgotten(tenant: TenantRecord, versions
 
 
 async def test_concurrent_changes_come_one_after_another(
-    database: Database, tenant: TenantRecord, versions: VersionRepository
+    database: Database, records_url: str, tenant: TenantRecord
 ) -> None:
+    patient = Database.open(records_url, deadline_s=20)
+    versions = VersionRepository(patient)
+
     async def one(number: int) -> Changed:
         return await versions.register(
             "acme" if number % 3 else None, version(f"n{number % 3}", str(number)), by(2000.0 + number)
@@ -184,10 +187,11 @@ async def test_concurrent_changes_come_one_after_another(
 
     done = await asyncio.gather(*(one(number) for number in range(12)))
     assert [changed.outcome for changed in done] == ["registered"] * 12
+    live = [row.version.name for row in await versions.visible(tenant.tenant_id) if row.retired_at is None]
+    await patient.close()
     state = await TenantRepository(database).state(tenant.tenant_id)
     assert state is not None
     rows = await PurgeRepository(database).since(tenant.tenant_id, 0)
     assert [row.seq for row in rows] == list(range(1, state.purge_seq + 1))
     assert state.auth_seq == 12
-    live = [row.version.name for row in await versions.visible(tenant.tenant_id) if row.retired_at is None]
     assert sorted(live) == ["n0", "n1", "n2"]
