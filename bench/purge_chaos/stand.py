@@ -16,6 +16,7 @@ from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
 from tests.servers.running_set import RunningSet
 
+_STARTS_WITHIN_S = 300.0
 KEY, ADMIN = "lam_benchmark_of_purges_0123456789", "lam_admin_of_purges_0123456789012345"
 
 
@@ -48,7 +49,7 @@ class Stand:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         await asyncio.to_thread(replica.wait)
-        await asyncio.to_thread(replica.start)
+        await asyncio.to_thread(_start, replica)
 
     async def kill_redis(self) -> None:
         """It comes back with whatever its last snapshot held, or nothing."""
@@ -98,12 +99,18 @@ async def stand(upstream_url: str) -> AsyncIterator[Stand]:
             parts.callback(replica.close)
             replicas.append(replica)
         for replica in replicas:
-            await asyncio.to_thread(replica.start)
+            await asyncio.to_thread(_start, replica)
         try:
             yield Stand(replicas, ports, redis, postgres, folder)
         finally:
             for replica in replicas:
                 await asyncio.to_thread(replica.stop)
+
+
+def _start(replica: RunningSet) -> None:
+    """Starts it, however busy the machine is."""
+    replica.launch()
+    replica.wait_for(lambda: "Lamina is ready" in replica.output, _STARTS_WITHIN_S)
 
 
 def _environment(port: int, redis_url: str, database_url: str, upstream_url: str) -> dict[str, str]:
