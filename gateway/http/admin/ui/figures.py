@@ -43,8 +43,9 @@ def ms(value: Any) -> str:
     if value is None:
         return NONE
     number = float(value)
-    if number >= 10 * _THOUSAND:
-        return f"{number / _THOUSAND:,.1f} s"
+    if number >= _THOUSAND:
+        seconds = number / _THOUSAND
+        return f"{seconds:,.0f} s" if seconds >= _THREE_FIGURES else f"{seconds:.3g} s"
     return f"{number:,.0f} ms" if number >= _THREE_FIGURES else f"{number:.3g} ms"
 
 

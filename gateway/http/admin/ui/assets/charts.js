@@ -51,7 +51,6 @@
         ? { ...line, fill: stroke, width: 0, paths: bars, points: { show: false } }
         : { ...line, points: { show: data.times.length < 90, size: 5, fill: stroke } };
     });
-    const share = figure.dataset.unit === "share";
     const step = data.times.length > 1 ? data.times[1] - data.times[0] : 60;
     const whole = step >= 86400 ? { incrs: [1, 2, 5, 7, 14, 30].map((days) => days * 86400) } : {};
     return {
@@ -59,15 +58,28 @@
       height: 200,
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { show: !stacked, size: 6 } },
-      scales: { x: { time: true, range: (_, first, last) => [first, last + (stacked ? step : 0)] }, y: { range: (_, __, most) => [0, share ? 1 : Math.max(most * 1.08, 1e-9)] } },
+      scales: { x: { time: true, range: (_, first, last) => [first, last + (stacked ? step : 0)] }, y: heights(figure.dataset.unit) },
       tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
       axes: [
         { ...axis, ...whole, grid: { show: false }, size: 28, space: 64, values: (_, marks) => marks.map((at) => label(at, data.times)) },
-        { ...axis, grid: { stroke: colour("--line"), width: 1 }, size: 66, values: (_, marks) => marks.map(unit) },
+        { ...axis, grid: { stroke: colour("--line"), width: 1, filter: ruled }, size: figure.dataset.unit === "usd" ? 68 : 50, values: (_, marks) => marks.map((mark) => (mark === null ? "" : unit(mark))) },
       ],
       series: [{}, ...(stacked ? lines.reverse() : lines)],
       hooks: { setCursor: [(chart) => tell(figure, data, chart.cursor.idx, unit)] },
     };
+  }
+
+  // Latencies of a cache and of a model are orders of magnitude apart.
+  function heights(unit) {
+    if (unit !== "ms") return { range: (_, __, most) => [0, unit === "share" ? 1 : Math.max(most * 1.08, 1e-9)] };
+    const power = (value, whole) => 10 ** whole(Math.log10(Math.max(value, 0.01)));
+    return { distr: 3, range: (_, least, most) => [power(least, Math.floor), power(most * 1.01, Math.ceil)] };
+  }
+
+  // Of a logarithmic axis, only the powers of ten are ruled.
+  function ruled(chart, marks) {
+    const log = chart.scales.y.distr === 3;
+    return marks.map((mark) => (log && Math.abs(Math.log10(mark) % 1) > 1e-9 && Math.abs(Math.log10(mark) % 1) < 1 - 1e-9 ? null : mark));
   }
 
   function label(at, times) {

@@ -77,6 +77,8 @@ def test_attempts_are_bounded_and_forgotten() -> None:
         (figures.share(0.1234), "12.3 %"),
         (figures.ms(0.4567), "0.457 ms"),
         (figures.ms(12_345), "12.3 s"),
+        (figures.ms(1_578.6), "1.58 s"),
+        (figures.ms(345.6), "346 ms"),
         (figures.money("0"), "$0.00"),
         (figures.money("1234.5"), "$1,234.50"),
         (figures.money("0.0123"), "$0.0123"),
