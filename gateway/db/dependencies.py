@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Literal, cast
 
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -35,7 +35,12 @@ KEPT_RETIRED = 20
 
 _TOGETHER = 500
 _DEADLINE_OF_ALL_S = 30.0
-_REASONS = {"invalid": "invalid", "unknown": "invalid", "cycle": "conflict", "taken": "conflict"}
+_REASONS: Mapping[str, Literal["invalid", "conflict"]] = {
+    "invalid": "invalid",
+    "unknown": "invalid",
+    "cycle": "conflict",
+    "taken": "conflict",
+}
 
 
 @dataclass(frozen=True, slots=True)

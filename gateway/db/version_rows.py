@@ -49,7 +49,7 @@ def graph_of(rows: Iterable[VersionRow]) -> Graph:
 
 async def put_rows(connection: AsyncConnection, rows: Sequence[VersionRow]) -> None:
     """Writes rows over those that are there, inside the caller's transaction."""
-    inserting = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name]
+    inserting: Any = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[connection.dialect.name]
     for row in rows:
         key = {"scope": row.scope, "name": row.version.name, "version": row.version.version}
         values = _columns(row)

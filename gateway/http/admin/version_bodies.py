@@ -62,9 +62,16 @@ class NewVersion(Body):
 
     def said(self) -> Registered:
         """The same, free of pydantic."""
-        lists = (self.depends_on, self.instructions, self.tools, self.models)
-        on, instructions, tools, models = (tuple(listed) for listed in lists)
-        return Registered(self.name, self.version, self.kind, on, instructions, tools, models, self.content)
+        return Registered(
+            self.name,
+            self.version,
+            self.kind,
+            tuple(self.depends_on),
+            tuple(self.instructions),
+            tuple(self.tools),
+            tuple(self.models),
+            self.content,
+        )
 
 
 class VersionSaid(Said):

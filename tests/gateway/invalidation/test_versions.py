@@ -1,5 +1,6 @@
 """Versions at two gateways over one Redis and one database: each change is felt at both, and no further."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from policies.fingerprints import segments_of, text_print, tool_print
 from tests.gateway.http.wire import Pair, ask, words
 from tests.gateway.stand import Stand, running, settings_for
 from tests.servers.redis import RedisServer
-from tests.upstream import Upstream
+from tests.upstream import Script, Upstream
 
 HELP = "You help the customers of Acme with their orders."
 POET = "You write poems about the sea."
@@ -26,7 +27,7 @@ TOOLS = [{"type": "function", "function": WEATHER}]
 async def two(home: Path, redis: RedisServer) -> AsyncIterator[tuple[Stand, Stand]]:
     """Two gateways with one upstream."""
     async with Upstream() as upstream:
-        settings = settings_for(home, upstream, redis.url)
+        settings = settings_for(home, upstream, redis.url, redis={"deadline_ms": 1000})
         async with running(settings, upstream) as one, running(settings, upstream) as other:
             yield one, other
 
@@ -123,3 +124,18 @@ async def test_what_is_for_all_is_felt_by_every_tenant(tmp_path: Path, redis_ser
         await register(one, version("kb", "2", "knowledge_base"), None)
         assert (await ask(other, body(HELP), key=key))["x-lamina-cache"] == "MISS"
         assert await words(other, body(HELP)) == "MISS"
+
+
+async def test_a_change_while_the_model_thinks_takes_its_answer(tmp_path: Path, redis_server: RedisServer) -> None:
+    async with two(tmp_path, redis_server) as (one, other):
+        await register(one, version("kb", "1", "knowledge_base"))
+        await register(one, version("bill", "1", "prompt", "kb", templates=(segments_of(GAPS),)))
+        filled = body(GAPS.replace("{{company}}", "Acme & Sons"))
+        one.upstream.default = Script(pieces=("before",), delay_s=1.0)
+        asking = asyncio.create_task(ask(one, filled))
+        await one.upstream.until(calls=1, within_s=10)
+        await register(other, version("kb", "2", "knowledge_base"))
+        assert (await asking).text == "before"
+        one.upstream.default = Script(pieces=("after",))
+        for each in (other, one):
+            assert (await ask(each, filled)).text == "after"
