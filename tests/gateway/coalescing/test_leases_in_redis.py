@@ -142,12 +142,16 @@ async def test_a_join_that_is_late_leaves_no_lease_behind(redis_server: RedisSer
     "lie", [b"+OK\r\n", b":1\r\n", b"*2\r\n$3\r\nabc\r\n:1\r\n", b"*1\r\n$1\r\nx\r\n", b"$-1\r\n"]
 )
 async def test_a_lie_is_no_lease(tmp_path: Path, lie: bytes) -> None:
+    gone = asyncio.Event()
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         replies = [b"+PONG\r\n", lie]
         while replies and await reader.read(1 << 16):
             writer.write(replies.pop(0))
         await reader.read()
         writer.close()
+        await writer.wait_closed()
+        gone.set()
 
     server = await asyncio.start_unix_server(answer, str(tmp_path / "liar.sock"))
     target = RedisTarget.parse(f"unix://{tmp_path / 'liar.sock'}")
@@ -157,6 +161,7 @@ async def test_a_lie_is_no_lease(tmp_path: Path, lie: bytes) -> None:
             await Leases(link, "lamina:inbox:", new_token(), TERMS, deadline_s=0.5).join(NAME, new_token(), b"", 0)
     finally:
         await link.close()
+        await gone.wait()
         server.close()
 
 
