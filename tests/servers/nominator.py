@@ -57,6 +57,7 @@ class Nominator:
         wait_s: before each answer.
         raw: sent as it is in place of a nomination.
         status: of nominations.
+        near_status: of what is near.
         told: candidates to return whatever is asked.
         asks: what was asked.
     """
@@ -65,6 +66,7 @@ class Nominator:
     wait_s: float = 0.0
     raw: bytes | None = None
     status: int = 200
+    near_status: int = 200
     told: tuple[Candidate, ...] | None = None
     asks: list[Ask] = field(default_factory=list)
 
@@ -83,7 +85,7 @@ class Nominator:
             pairs = msgspec.msgpack.decode(body, type=Pairs)
             answer = msgspec.msgpack.encode(Verdicts(tuple((None, likeness(*pair)) for pair in pairs.pairs)))
         elif scope["path"] == "/v1/near":
-            answer = await self._near(msgspec.msgpack.decode(body, type=Near))
+            status, answer = self.near_status, await self._near(msgspec.msgpack.decode(body, type=Near))
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": answer})
 
