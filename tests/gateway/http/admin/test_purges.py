@@ -247,22 +247,25 @@ async def test_without_redis_the_caller_is_told_and_a_repetition_settles_it(
 async def test_1000_shuffled_purges_at_once_by_the_api(shop: Shop) -> None:
     numbers = list(range(1000))
     random.Random(5).shuffle(numbers)
-    gate = asyncio.Semaphore(200)
+    gate = asyncio.Semaphore(64)
 
     async def one(number: int) -> int:
         async with gate:
-            told = await shop.purge("tag", f"t{number}")
+            while (told := await shop.purge("tag", f"t{number}")).status == 503:  # noqa: ASYNC110  (HTTP)
+                await asyncio.sleep(0.2)  # a busy machine: it may have been made, and is made again
         assert told.status == 200, told.body
         return int(told.body["seq"])
 
     seqs = dict(zip(numbers, await asyncio.gather(*map(one, numbers)), strict=True))
     tenant_id = await shop.office.it.tenant_id()
     log = await PurgeRepository(shop.office.it.database).since(tenant_id, 0)
-    assert {row.value: row.seq for row in log} == {f"t{number}": seq for number, seq in seqs.items()}
-    assert [row.seq for row in log] == list(range(1, 1001))
+    assert {(row.value, row.seq) for row in log} >= {(f"t{number}", seq) for number, seq in seqs.items()}
+    assert [row.seq for row in log] == list(range(1, len(log) + 1))
     audit = AuditRepository(shop.office.it.database)
-    rows = [row for row in await audit.since(tenant_id=tenant_id) if row.action == "purge"]
-    rows += [row for row in await audit.since(rows[-1].audit_id, tenant_id=tenant_id) if row.action == "purge"]
+    rows = await audit.since(tenant_id=tenant_id)
+    while page := await audit.since(rows[-1].audit_id, tenant_id=tenant_id):
+        rows += page
+    rows = [row for row in rows if row.action == "purge"]
     assert [(int(row.target), json.loads(row.detail)["value"]) for row in rows] == [(r.seq, r.value) for r in log]
 
 
