@@ -69,7 +69,7 @@ def bucket_of(latency_ms: float) -> int:
 
 def middle_ms(bucket: int) -> float:
     """The middle of a bucket, in proportion."""
-    return round(LEAST_MS * 2.0 ** ((bucket + 0.5) / PER_OCTAVE), 6)
+    return round(LEAST_MS * math.exp2((bucket + 0.5) / PER_OCTAVE), 6)
 
 
 def slots(now_s: float, step_s: int, count: int) -> list[int]:
