@@ -197,7 +197,7 @@ def chunk_key(master: MasterKey, salt: bytes) -> bytes:
 
 
 def seal_chunk(file_key: bytes, number: int, plain: bytes) -> bytes:
-    """A chunk of a file; its number is the nonce, so chunks cannot change places, and a file key seals one file."""
+    """A chunk of a file; its number is the nonce, so chunks cannot change places; a file key seals one file."""
     return AESGCM(file_key).encrypt(number.to_bytes(12, "big"), plain, None)
 
 

@@ -15,7 +15,7 @@ hypothesis.settings.load_profile("ci")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--screenshots DIR` keeps pictures of the dashboard's pages."""
-    parser.addoption("--screenshots", metavar="DIR", default=None, help="Where browser tests put pictures of pages.")
+    parser.addoption("--screenshots", metavar="DIR", default=None, help="Where browser tests put pictures.")
 
 
 def pytest_report_header() -> str:

@@ -1,4 +1,4 @@
-"""The command line: `lamina serve`, `tenants`, `keys`, `purge`, `entries`, `erase`, `report`, `explain`, `warm` and more.
+"""The command line: `lamina serve`, `tenants`, `keys`, `purge`, `erase`, `report`, `explain`, `warm` and more.
 
 A command is one module with a click command and one line in COMMANDS; it is imported when it is used. Exit status:
 0 done, 1 failed, 2 used wrongly.

@@ -52,7 +52,7 @@ class RedisServer:
         self._process = subprocess.Popen([str(self._program), str(self._config)], process_group=0)
         deadline = time.monotonic() + 10
         while not self._answers():
-            assert self.running, (self.folder / "redis.log").read_text("utf-8")
+            assert self._process.poll() is None, (self.folder / "redis.log").read_text("utf-8")
             assert time.monotonic() < deadline, "redis-server does not answer"
             time.sleep(0.01)
 

@@ -1,6 +1,6 @@
 """The prefix doctor: which fields of prompts keep them from being read from a prompt cache."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import ConfigDict
@@ -12,7 +12,7 @@ from gateway.ledger.checkup import SPAN_S
 from policies.doctor import Ailment
 from policies.ledger import usd
 
-_FINDING = {
+_FINDING: dict[str, Any] = {
     "tenant_id": "ten_0123456789abcdef",
     "model": "gpt-4o-mini",
     "kind": "time",
@@ -75,9 +75,16 @@ def doctor_router(desk: Desk) -> APIRouter:
     def said(one: Ailment) -> FindingSaid:
         price = prices.of(one.model)
         lost = None if price is None else usd(int(one.lost_tokens) * (price.input - price.read))
-        counted = {"requests": one.requests, "lost_tokens": round(one.lost_tokens), "lost_usd": lost}
-        named = {"tenant_id": one.tenant, "model": one.model, "kind": one.kind, "place": one.place}
-        return FindingSaid(**named, **counted, remedy=one.remedy)
+        return FindingSaid(
+            tenant_id=one.tenant,
+            model=one.model,
+            kind=one.kind,
+            place=one.place,
+            requests=one.requests,
+            lost_tokens=round(one.lost_tokens),
+            lost_usd=lost,
+            remedy=one.remedy,
+        )
 
     @router.get("/doctor", summary="What breaks prompt prefixes")
     async def doctor(caller: Reader, tenant: Annotated[str | None, Query(max_length=80)] = None) -> DiagnosisSaid:
