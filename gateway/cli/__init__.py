@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "plan": "gateway.cli.plan:plan",
     "ledger": "gateway.cli.ledger:ledger",
     "break-even": "gateway.cli.ledger:pays",
+    "completion": "gateway.cli.completion:completion",
     "stack": "gateway.cli.stack:stack",
 }
 
