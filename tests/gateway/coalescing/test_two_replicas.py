@@ -181,7 +181,7 @@ async def test_streams_that_have_begun_keep_an_answer_that_may_not_be_stored(pai
 
 
 async def test_redis_that_forgets_the_lease_costs_a_call_and_no_request(pair: Pair) -> None:
-    pair.upstream.enqueue(SLOW)
+    pair.upstream.enqueue(Script(pieces=PIECES, delay_s=2.0))
     pair.upstream.default = Script(pieces=PIECES)
     leader = asyncio.create_task(ask(pair.one, said("q", stream=True)))
     await led(pair)
