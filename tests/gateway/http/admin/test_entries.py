@@ -19,7 +19,8 @@ async def near(tmp_path: Path, redis_server: RedisServer) -> AsyncIterator[Meani
 
 async def found(desk: Office, query: str = "", limit: int = 100) -> list[tuple[str, str]]:
     """(layer, id) of every page."""
-    items, after = [], ""
+    items: list[tuple[str, str]] = []
+    after: str | None = ""
     while after is not None:
         page = await desk.ask("GET", f"/entries?tenant=default&limit={limit}{query}{after and '&after=' + after}")
         assert page.status == 200, page.body

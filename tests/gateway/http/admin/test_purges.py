@@ -186,7 +186,8 @@ async def test_bulk_is_one_order_or_nothing(shop: Shop) -> None:
     assert [one["seq"] for one in told.body["purges"]] == [1, 1, 2, 2, 3, 3, 4]
     assert told.headers["cache-group-invalidation"] == '"t0", "t1", "t2", "prices"'
     assert not await shop.hits("a", GROUP)
-    pages, after = [], ""
+    pages: list[list[dict[str, Any]]] = []
+    after: str | None = ""
     while after is not None:
         page = await shop.office.ask("GET", f"/purges?limit=2{after and '&after=' + after}")
         pages.append(page.body["items"])
