@@ -14,7 +14,7 @@ import orjson
 from bench.purge_chaos.stand import ADMIN, KEY
 from bench.purge_chaos.upstream import VersionedUpstream
 
-_QUESTIONS = 60
+_QUESTIONS = 20
 _DEADLINE_S = 20.0
 _AFTER_FAILURE_S = 0.05
 _BETWEEN_PURGES_S = 0.1
