@@ -50,6 +50,5 @@ class LedgerParts:
             await self.feed.write()
         await self.recent.write()
         if self.checkup is not None:
-            await self.checkup.look()
             await self.checkup.write()
         await self.flusher.close()

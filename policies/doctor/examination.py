@@ -2,7 +2,6 @@
 
 import re
 from collections import OrderedDict, deque
-from collections.abc import Sequence
 
 import msgspec
 
@@ -16,7 +15,12 @@ MOST_PROMPTS = 64
 MOST_CHARS = 16 << 20
 """Of all recent prompts that are kept."""
 
+_MOST_GROUPS = 256
 _LEAST_SHARED = 0.2
+_BEGINNING_CHARS = 2_000
+_MOST_READ = 8
+"""Recent prompts whose beginning is compared word by word, where no part of them is equal."""
+
 _LEAST_TOKENS = 16.0
 _NUMBERED = re.compile(r"\[\d+\]")
 
@@ -69,14 +73,15 @@ class Doctor:
     """Compares prompts as they come; keeps the recent ones in memory and nothing else. Not for several threads."""
 
     def __init__(self) -> None:
-        self._recent: OrderedDict[tuple[str, str], deque[Seen]] = OrderedDict()
+        self._recent: OrderedDict[tuple[str, str], deque[_Kept]] = OrderedDict()
         self._chars = 0
 
     def see(self, seen: Seen) -> Finding:
         """What is found in a prompt; `first` when it is built like none of the recent ones."""
-        before = self._likest(seen)
+        kept = _kept(seen)
+        before = self._likest(kept)
         divergence = Divergence("first", "", 0, 0, 0) if before is None else diverge(before.parts, seen.parts)
-        self._keep(seen)
+        self._keep(kept)
         chars = max(1, seen.chars)
         per_char = (seen.prompt_tokens or chars / CHARS_PER_TOKEN) / chars
         lost = 0 if divergence.kind in HEALTHY else divergence.lost_chars
@@ -89,40 +94,54 @@ class Doctor:
             lost * per_char,
         )
 
-    def _likest(self, seen: Seen) -> Seen | None:
+    def _likest(self, now: "_Kept") -> Seen | None:
         """The recent prompt with the most in common, the latest of several."""
-        best, most = None, _LEAST_SHARED * max(1, seen.chars)
-        digests = {part.digest: len(part.text) for part in seen.parts}
-        for other in reversed(self._recent.get(seen.group, ())):
-            common = sum(digests.get(part.digest, 0) for part in other.parts)
-            if common <= most:
-                common += _likeness(other.parts, seen.parts)
+        best, most, read = None, _LEAST_SHARED * max(1, now.chars), 0
+        digests = {part.digest: len(part.text) for part in now.seen.parts}
+        for other in reversed(self._recent.get(now.seen.group, ())):
+            common = sum(digests.get(part.digest, 0) for part in other.seen.parts)
+            if common <= most and read < _MOST_READ:
+                read += 1
+                common += _likeness(other, now)
             if common > most:
-                best, most = other, float(common)
+                best, most = other.seen, float(common)
         return best
 
-    def _keep(self, seen: Seen) -> None:
+    def _keep(self, kept: "_Kept") -> None:
         """Keeps the prompt; the oldest of its group go when there are many, of the idlest without room."""
-        recent = self._recent.setdefault(seen.group, deque())
-        self._recent.move_to_end(seen.group)
-        recent.append(seen)
-        self._chars += seen.chars
+        recent = self._recent.setdefault(kept.seen.group, deque())
+        self._recent.move_to_end(kept.seen.group)
+        recent.append(kept)
+        self._chars += kept.chars
         if len(recent) > MOST_PROMPTS:
             self._chars -= recent.popleft().chars
-        while self._chars > MOST_CHARS:
+        while self._chars > MOST_CHARS or len(self._recent) > _MOST_GROUPS:
             group, idlest = next(iter(self._recent.items()))
             self._chars -= idlest.popleft().chars
             if not idlest:
                 del self._recent[group]
 
 
-def _likeness(before: Sequence[Part], now: Sequence[Part]) -> int:
-    """Characters that may be shared where the first parts are not equal: their words, in any order."""
-    if not before or not now or before[0].room != now[0].room or before[0].digest == now[0].digest:
+class _Kept(msgspec.Struct, frozen=True):
+    """A prompt as it is kept: its size, and the words that its first part begins with."""
+
+    seen: Seen
+    chars: int
+    words: frozenset[str]
+
+
+def _kept(seen: Seen) -> _Kept:
+    beginning = seen.parts[0].text[:_BEGINNING_CHARS] if seen.parts else ""
+    return _Kept(seen, seen.chars, frozenset(beginning.split()))
+
+
+def _likeness(before: _Kept, now: _Kept) -> int:
+    """Characters that may be shared where the first parts differ: words of their beginnings, in any order."""
+    ours, theirs = before.seen.parts, now.seen.parts
+    if not ours or not theirs or ours[0].room != theirs[0].room or ours[0].digest == theirs[0].digest:
         return 0
-    ours, theirs = (set(parts[0].text.split()) for parts in (before, now))
-    alike = len(ours & theirs) / max(1, len(ours | theirs))
-    return int(alike * len(now[0].text))
+    alike = len(before.words & now.words) / max(1, len(before.words | now.words))
+    return int(alike * len(theirs[0].text))
 
 
 def _place(path: str) -> str:

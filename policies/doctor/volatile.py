@@ -6,8 +6,8 @@ import unicodedata
 from collections.abc import Mapping
 
 _AROUND = 48
-_MOST_JSON_STARTS = 16
-_MOST_JSON_CHARS = 100_000
+_MOST_JSON_STARTS = 4
+_MOST_JSON_CHARS = 20_000
 _OPENING = re.compile(r"[{\[]")
 
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
