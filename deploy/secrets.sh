@@ -30,5 +30,6 @@ keep redis_password "$(random)"
 keep grafana_password "$(random)"
 keep database_url "postgresql://lamina:$(cat "$folder/postgres_password")@postgres:5432/lamina"
 keep redis_url "redis://lamina:$(cat "$folder/redis_password")@redis:6379/0"
+# What the gateway does beyond entries: INFO for its checks; BGSAVE and BGREWRITEAOF write Redis's files anew after an erasure.
 keep redis_acl "user default off
-user lamina on sanitize-payload #$(tr -d '\n' <"$folder/redis_password" | sha256) ~* &* +@all -@admin -@dangerous +info"
+user lamina on sanitize-payload #$(tr -d '\n' <"$folder/redis_password" | sha256) ~* &* +@all -@admin -@dangerous +info +bgsave +bgrewriteaof"

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.erasure.contract import Scope
+from gateway.erasure.redis_store import RedisFiles
+from gateway.redis_link import RedisLink, RedisTarget
 from tests.deploy.processes import Stack
 
 pytestmark = pytest.mark.slow
@@ -61,6 +64,9 @@ def test_strangers_may_do_nothing(redis: tuple[str, Path]) -> None:
         ("SCAN", "0"),
         ("UNLINK", "a"),
         ("INFO", "server"),
+        ("INFO", "persistence"),
+        ("BGSAVE", "SCHEDULE"),
+        ("BGREWRITEAOF",),
     ],
     ids=lambda command: str(command[0]),
 )
@@ -72,8 +78,36 @@ def test_the_gateway_may_do_what_it_does(redis: tuple[str, Path], command: tuple
 
 
 @pytest.mark.parametrize(
-    "command", [("FLUSHALL",), ("CONFIG", "GET", "*"), ("KEYS", "*"), ("SHUTDOWN",), ("ACL", "LIST")]
+    "command",
+    [
+        ("FLUSHALL",),
+        ("CONFIG", "GET", "*"),
+        ("KEYS", "*"),
+        ("SHUTDOWN",),
+        ("ACL", "LIST"),
+        ("SAVE",),
+        ("DEBUG", "x"),
+    ],
 )
 def test_nobody_may_empty_or_reconfigure_it(redis: tuple[str, Path], command: tuple[str, ...]) -> None:
     address, secrets = redis
     assert _say(address, _sign_in(secrets), command)[1].startswith(b"-NOPERM")
+
+
+async def test_an_erasure_gets_its_files_written_anew(redis: tuple[str, Path]) -> None:
+    address, secrets = redis
+    password = _sign_in(secrets)[2]
+    link = RedisLink(
+        RedisTarget.parse(f"redis://lamina:{password}@{address}:6379/0"),
+        deadline_s=5.0,
+        failures=5,
+        retry_s=0.5,
+        on_fault=lambda _: None,
+    )
+    try:
+        await link.call("SET", "lamina:words", "of somebody")
+        await link.call("UNLINK", "lamina:words")
+        proof = await RedisFiles(link).erase(Scope("T1"))
+    finally:
+        await link.close()
+    assert (proof.removed, proof.left, proof.note) == (1, 0, "")
