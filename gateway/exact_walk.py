@@ -90,6 +90,8 @@ class ExactWalk:
             self._metrics.fault("exact", f"entry_{error.reason}")
             self._exact.drop(replica.tenant_id, key.hex)
             return None, Miss("corrupt")
+        if opened.entry.source and "exact" in {walk.controls.mode, walk.target.mode}:
+            return None, Miss("copy")
         purged = None
         if not replica.purges.nothing_since(opened.entry.as_of):
             purged = replica.purges.verdict(opened.entry.made(), opened.entry.as_of)

@@ -162,6 +162,8 @@ class Explainer:
             entry = self._parts.sealer.open(found.value, tenant_id, key.digest)
         except EntryError:
             return EntryFinding("miss", "corrupt")
+        if entry.source and "exact" in {case.controls.mode, case.route.mode}:
+            return EntryFinding("miss", "copy")
         return await asyncio.to_thread(case.court.judge, entry, len(found.value), by_meaning=False)
 
     async def _guards(self, case: _Case) -> Sequence[Mapping[str, Any]]:

@@ -12,6 +12,7 @@ _SENTENCES: dict[str, str] = {
     "absent": "No answer is stored under this key.",
     "store_unavailable": "Redis does not answer.",
     "corrupt": "What is stored under this key is not authentic.",
+    "copy": "The stored answer was found by meaning, which this request or its route no longer accepts.",
     "expired": "The stored answer has outlived its time to live.",
     "purged": "A purge names the stored answer.",
     "soft_purged": "A soft purge made the stored answer stale, and the request does not accept stale ones.",

@@ -120,6 +120,17 @@ async def test_a_request_may_have_it_otherwise(it: Meaning, name: str, value: st
     assert len(it.it.upstream.calls) == 2
 
 
+async def test_who_wants_only_answers_to_this_very_request_gets_no_copy_of_another(it: Meaning) -> None:
+    await it.taught()
+    assert "detail=semantic" in (await it.ask(PARAPHRASE))["cache-status"]
+    assert (await it.ask(PARAPHRASE))["cache-status"].endswith("; detail=exact")
+    asked = await it.ask(PARAPHRASE, ("x-lamina-cache-mode", "exact"))
+    assert "fwd=miss; detail=copy" in asked["cache-status"]
+    assert len(it.it.upstream.calls) == 2
+    again = await it.ask(PARAPHRASE, ("x-lamina-cache-mode", "exact"))
+    assert "detail=exact" in again["cache-status"], "the model's own answer took the copy's place"
+
+
 @pytest.mark.parametrize(
     "fields",
     [
