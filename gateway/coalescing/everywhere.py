@@ -20,7 +20,8 @@ from gateway.forward import Forwarder
 from gateway.job import Job
 from gateway.layers.entry import Entry, EntryError, Sealer
 from gateway.telemetry.metrics import Metrics
-from policies.decide import Store
+from policies.controls import Controls
+from policies.decide import Hit, Life, Store, judge
 from policies.leases import Alone, Ask, Terms, hands_over
 
 _MOST_ROUNDS = 64
@@ -77,7 +78,7 @@ class Everywhere:
         place = await self._join(shared.name, seen)
         for _ in range(_MOST_ROUNDS):
             if isinstance(place, Found):
-                if self._land_stored(flight, shared.name, place.value):
+                if self._land_stored(flight, shared, place.value):
                     return
                 seen = place.value[:MARK_BYTES]
             elif isinstance(place, Lease):
@@ -128,27 +129,35 @@ class Everywhere:
                 self._post.expect_no_more(token)
         return place
 
-    def _land_stored(self, flight: Flight, name: FlightName, value: bytes) -> bool:
+    def _land_stored(self, flight: Flight, shared: Shared, value: bytes) -> bool:
         """Lands with the answer that was stored between the look-up and now, where these requests may have it."""
+        name = shared.name
         try:
             entry = self._parts.sealer.open(value, name.tenant_id, bytes.fromhex(name.digest_hex))
         except EntryError as error:
             self._parts.metrics.fault("exact", f"entry_{error.reason}")
             return False
-        left_s = self._left_s(entry, name)
+        left_s = self._left_s(entry, name, shared.job.controls)
         if left_s <= 0:
             return False
         self._parts.metrics.flight("found")
-        flight.relayed = True
+        _anew(flight, relayed=True)  # it has no chunks: who has had some of a lost leader's has not had the rest
         flight.land(Landing(entry.response(), Store(left_s)))
         return True
 
-    def _left_s(self, entry: Entry, name: FlightName) -> float:
-        """Life left of an entry that no purge known to these requests can name, and today's guards have judged."""
-        if entry.as_of < name.purge_seq or entry.policy != self._parts.policy:
+    def _left_s(self, entry: Entry, name: FlightName, controls: Controls) -> float:
+        """Life left of an entry that is as good as the answer to a call made now; 0 of any other.
+
+        No purge known to these requests can name it, and today's guards have judged it. Whatever those ask for who
+        have joined, it is younger than a lease, and no copy of an answer to another question.
+        """
+        if entry.as_of < name.purge_seq or entry.policy != self._parts.policy or entry.source:
             return 0.0
-        age_s = self._parts.now_s() - entry.created_s
-        return entry.ttl_s - age_s if age_s > -self._terms.lease_s else 0.0
+        now_s = self._parts.now_s()
+        if abs(now_s - entry.created_s) >= self._terms.lease_s:
+            return 0.0
+        decision = judge(Life(entry.created_s, entry.ttl_s), None, controls, now_s)
+        return decision.ttl_s if isinstance(decision, Hit) else 0.0
 
     def _cipher(self, name: FlightName, token: str) -> Cipher:
         return Cipher(self._parts.secret, name.tenant_id, name.lease_key, token)
