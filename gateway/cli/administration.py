@@ -21,7 +21,7 @@ from gateway.errors import SettingsError, StoreUnavailable
 from gateway.home import with_home_services
 from gateway.invalidation.announce import RedisAnnouncer
 from gateway.invalidation.contract import Announcer
-from gateway.invalidation.telling import Records, tell
+from gateway.invalidation.telling import Records, each_told, tell
 from gateway.settings import Settings, settings_from_environment
 
 T = TypeVar("T")
@@ -50,6 +50,10 @@ class Office:
         except StoreUnavailable:
             return False
         return True
+
+    async def announce_all(self, heads: Mapping[str, tuple[int, int]]) -> bool:
+        """As `announce`, of many tenants; stops at the first that Redis does not confirm."""
+        return await each_told(self.announce, heads)
 
 
 @dataclass(frozen=True, slots=True)

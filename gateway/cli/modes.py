@@ -65,8 +65,7 @@ async def set_mode(office: Office, tenant: str | None, route: str, mode: str) ->
     else:
         state = await overrides.set_modes(scope, wanted, office.actor, office.now_s)
         heads = {state.tenant_id: (state.auth_seq, state.purge_seq)}
-    announced = [await office.announce(tenant_id, *seqs) for tenant_id, seqs in heads.items()]
-    return _outcome(tenant, wanted, announced=all(announced))
+    return _outcome(tenant, wanted, announced=await office.announce_all(heads))
 
 
 def _outcome(tenant: str | None, found: Mapping[str, str], *, announced: bool | None) -> Outcome:

@@ -151,7 +151,7 @@ async def _registered(office: Office, tenant: str | None, version: Version, mode
 
 
 async def _told(office: Office, changed: Changed) -> Outcome:
-    announced = [await office.announce(tenant_id, *seqs) for tenant_id, seqs in changed.heads.items()]
+    announced = await office.announce_all(changed.heads)
     taken = sorted(str(one.ref) for one in changed.taken.versions)
     data = {**_row(changed.row), "outcome": changed.outcome, "taken": taken, "purges": changed.purges}
     shown = f"{changed.row.version.ref}: {changed.outcome}"
@@ -160,7 +160,7 @@ async def _told(office: Office, changed: Changed) -> Outcome:
     note = None
     if changed.row.version.templates and changed.outcome != "retired":
         note = "texts with gaps are recognised in answers from now on, not in those that are stored already"
-    return Outcome(data, shown_text(shown), note, announced=all(announced))
+    return Outcome(data, shown_text(shown), note, announced=announced)
 
 
 def _listed(rows: Sequence[VersionRow]) -> Outcome:

@@ -15,7 +15,7 @@ from gateway.invalidation.linked import LinkAnnouncer
 from gateway.invalidation.purging import Purging
 from gateway.invalidation.replica import Replicas
 from gateway.invalidation.survey import Survey
-from gateway.invalidation.telling import Records, tell
+from gateway.invalidation.telling import Records, each_told, tell
 from gateway.layers.entry import Sealer
 from gateway.layers.exact import ExactLayer
 from gateway.layers.semantic import SemanticLayer
@@ -98,3 +98,11 @@ class Desk:
             self.metrics.fault("admin", "not_announced")
             return False
         return True
+
+    async def announce_all(self, heads: Mapping[str, tuple[int, int]]) -> bool:
+        """As `announce`, of many tenants; stops at the first that Redis does not confirm.
+
+        Raises:
+            DatabaseUnavailable: as `announce`.
+        """
+        return await each_told(self.announce, heads)

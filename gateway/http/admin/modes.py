@@ -62,7 +62,8 @@ class ModesSet(ModesSaid):
     """Modes after they were set.
 
     Attributes:
-        announced: whether every worker is known to serve so; else each does within about a second.
+        announced: whether every worker is known to serve so; else each does within about a second. Of all tenants,
+            the first that Redis does not confirm ends the announcing.
     """
 
     announced: bool
@@ -94,8 +95,8 @@ def modes_router(desk: Desk) -> APIRouter:
         """From the next request of each tenant on."""
         _check(desk, body.modes)
         heads = await overrides.set_modes_for_all(body.modes, caller.actor, desk.now_s())
-        announced = [await desk.announce(tenant_id, *seqs) for tenant_id, seqs in heads.items()]
-        return ModesSet(tenant_id=None, modes=dict(body.modes), announced=all(announced))
+        announced = await desk.announce_all(heads)
+        return ModesSet(tenant_id=None, modes=dict(body.modes), announced=announced)
 
     @router.get("/tenants/{tenant}/modes", summary="Show a tenant's modes")
     async def tenant_show(caller: Reader, tenant: Name) -> ModesSaid:

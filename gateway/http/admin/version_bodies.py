@@ -110,7 +110,8 @@ class ChangedSaid(Said):
         taken: versions whose entries went: what was replaced or altered, and what stands on it.
         purges: rows in logs that this took.
         older: whether entries from before are recognised too; those by templates are not.
-        announced: whether every worker is known to see it; else each follows within about a second.
+        announced: whether every worker is known to see it; else each follows within about a second. Of
+            all tenants, the first that Redis does not confirm ends the announcing.
     """
 
     version: VersionSaid

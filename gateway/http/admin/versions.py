@@ -133,8 +133,7 @@ class VersionDesk:
         return {EVERYBODY: graph_of(shared), **graphs}
 
     async def _told(self, changed: Changed) -> ChangedSaid:
-        told = [await self._desk.announce(tenant_id, *seqs) for tenant_id, seqs in changed.heads.items()]
-        return shown_change(changed, announced=all(told))
+        return shown_change(changed, announced=await self._desk.announce_all(changed.heads))
 
 
 def versions_router(desk: Desk) -> APIRouter:

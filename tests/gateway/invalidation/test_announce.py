@@ -7,6 +7,7 @@ import pytest
 
 from gateway.errors import StoreUnavailable
 from gateway.invalidation.announce import RedisAnnouncer
+from gateway.invalidation.telling import each_told
 from gateway.redis_link import RedisTarget
 from tests.servers.redis import RedisServer
 
@@ -52,3 +53,20 @@ async def test_a_redis_that_comes_back_in_time_is_told(redis_server: RedisServer
     redis_server.start()
     await announcer.announce("t", 1, 1)
     assert sequences(redis_server) == (b"$1\r\n1\r\n", b"$1\r\n1\r\n")
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "within_s", "asked", "all_told"), [(3, 9.0, 3, True), (1, 9.0, 2, False), (3, 0.0, 0, False)]
+)
+async def test_many_tenants_are_told_until_one_is_not_confirmed_or_the_time_is_up(
+    confirmed: int, within_s: float, asked: int, *, all_told: bool
+) -> None:
+    told: list[tuple[str, int, int]] = []
+
+    async def announce(tenant_id: str, auth_seq: int, purge_seq: int) -> bool:
+        told.append((tenant_id, auth_seq, purge_seq))
+        return len(told) <= confirmed
+
+    heads = {f"t{number}": (number, number + 1) for number in range(3)}
+    assert await each_told(announce, heads, within_s) is all_told
+    assert [one[0] for one in told] == list(heads)[:asked]

@@ -1,10 +1,12 @@
 """Tenants, keys, limits, modes, tokens, policies, figures, audit and feedback, over a whole gateway."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import pytest_asyncio
 
 from gateway.settings import ModelSettings
@@ -131,6 +133,25 @@ async def test_a_mode_is_obeyed_by_the_very_next_request(it: Office) -> None:
     explained = await it.ask("POST", "/explain", {"tenant": "default", "request": said("hello")})
     assert (explained.body["verdict"], explained.body["rule"]) == ("bypass", "off")
     assert [row["action"] for row in await audited(it, action="modes.")] == ["modes.set"] * 5
+
+
+@pytest.mark.slow
+async def test_without_redis_a_change_for_all_is_stored_and_waits_for_one_tenant_only(
+    it: Office, redis_server: RedisServer
+) -> None:
+    for number in range(6):
+        await it.it.tenant(f"t{number}")
+    version = {"name": "kb", "version": "1", "kind": "knowledge_base"}
+    redis_server.stop()
+    try:
+        for method, path, body in (("PUT", "/modes", {"modes": {"m": "off"}}), ("POST", "/versions", version)):
+            begun = time.monotonic()
+            told = await it.ask(method, path, body)
+            assert (told.status, told.body.get("announced")) == (200, False), told.body
+            assert time.monotonic() - begun < 6, path
+    finally:
+        redis_server.cont()
+    assert (await it.ask("GET", "/modes")).body["modes"] == {"m": "off"}
 
 
 async def test_a_mode_that_cannot_be_obeyed_is_refused(it: Office) -> None:
