@@ -58,7 +58,7 @@ class Leading:
         self._begun_told = False
         self._last: Frame | None = None
         self._flushing = False
-        self._over = False
+        self._ended: tuple[list[dict[str, object]], Begun | None] | None = None
         self._timer = self._loop.call_later(terms.beat_s, self._beat)
 
     @property
@@ -72,7 +72,7 @@ class Leading:
             return
         self._flush()
         self._seats[inbox] = time.monotonic() + self._terms.seat_s
-        if not self._over and self._place is None:
+        if self._ended is None and self._place is None:
             self._place = self._flight.board()
             self._flight.watch = self._changed
         self._answer(inbox, min(have, self._told))
@@ -84,8 +84,8 @@ class Leading:
             self._leave()
 
     def _leave(self) -> None:
-        self._flight.watch = None
         if self._place is not None:
+            self._flight.watch = None
             self._place.leave()
             self._place = None
 
@@ -94,13 +94,20 @@ class Leading:
         if self._too_large():
             self._send(Frame(over=True), [inbox])
             return
-        chunks = self._flight.chunks[have : self._told]
+        chunks = self._chunks[have : self._told]
         begun = self._begun()
         self._send_chunks(have, chunks, begun, [inbox])
         if self._last is not None:
             self._send(self._last, [inbox])
 
+    @property
+    def _chunks(self) -> list[dict[str, object]]:
+        """Of this call alone: the flight may be on another one once this one is over."""
+        return self._flight.chunks if self._ended is None else self._ended[0]
+
     def _begun(self) -> Begun | None:
+        if self._ended is not None:
+            return self._ended[1]
         target = self._flight.target
         return None if target is None else begun_of(target, self._flight.headers)
 
@@ -112,10 +119,10 @@ class Leading:
     def _flush(self) -> None:
         """Tells all followers what has come since."""
         self._flushing = False
-        chunks = self._flight.chunks[self._told :]
+        chunks = self._chunks[self._told :]
         begun = None if self._begun_told else self._begun()
         if not self._seats:
-            self._told = len(self._flight.chunks)
+            self._told = len(self._chunks)
             return
         if not chunks and begun is None:
             return
@@ -127,7 +134,7 @@ class Leading:
             self._send_chunks(position, chunks, begun, list(self._seats))
 
     def _too_large(self) -> bool:
-        new = self._flight.chunks[self._counted : self._told]
+        new = self._chunks[self._counted : self._told]
         self._counted = max(self._counted, self._told)
         self._bytes += sum(map(_size, new))
         return self._bytes > self._outlets.answer_bytes
@@ -152,7 +159,7 @@ class Leading:
             self._outlets.on_fault(f"frame_{error}")
             sealed = self._cipher.seal(Frame(over=True))
         message = FRAME + self.lease.token.encode() + sealed
-        if not self._over:
+        if self._ended is None:
             self.lease.tell(inboxes, message)
             return
         for inbox in inboxes:  # who asks now had found the lease held: the answer is its own
@@ -196,7 +203,7 @@ class Leading:
         self._close()
 
     def _close(self) -> None:
-        self._over = True
+        self._ended = list(self._flight.chunks), self._begun()
         self._timer.cancel()
         self._leave()
 
