@@ -111,6 +111,8 @@ class Everywhere:
         elif place is None:
             await self._parts.forwarder.fly(flight, shared.job)
         else:
+            if isinstance(place, HeldBy):
+                self._post.decline(place)
             flight.fail(Elsewhere())
 
     async def _join(self, name: FlightName, seen: bytes | None, have: int = 0) -> Lease | HeldBy | Found | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from gateway.coalescing.following import Follower
 from gateway.coalescing.leading import FRAME, GONE, Leading
-from gateway.coalescing.leases import TOKEN_CHARS, Leases
+from gateway.coalescing.leases import TOKEN_CHARS, HeldBy, Leases
 from gateway.redis_link import Inbox
 
 WANT, LEAVE = b"W", b"L"
@@ -86,7 +86,11 @@ class Post:
         if self._following.get(token) is follower:
             del self._following[token]
         if not follower.ended:
-            self._leases.send(follower.held.inbox, LEAVE + token + self._leases.inbox.encode())
+            self.decline(follower.held)
+
+    def decline(self, held: HeldBy) -> None:
+        """Tells a leader that nobody here follows: to find it was to ask it to relay."""
+        self._leases.send(held.inbox, LEAVE + held.token.encode() + self._leases.inbox.encode())
 
     def want(self, follower: Follower) -> None:
         """Asks the leader for what is missing, or says that somebody still listens."""

@@ -118,3 +118,16 @@ async def test_what_is_not_as_good_as_a_call_is_not_taken(
     await elsewhere.stores(**stored)
     assert (await waiting).text == "fresh"
     assert await pair.counted("lamina_flights_total", role="found") == 0
+
+
+async def test_a_refresh_that_another_worker_makes_is_not_relayed(pair: Pair) -> None:
+    digest_hex = (await ask(pair.two, said("q")))["x-lamina-cache-id"]
+    name = FlightName(await pair.two.tenant_id(), digest_hex, await pair.two.purge(mode="soft"), "r")
+    worker = Worker(pair.redis.url)
+    await worker.up()
+    stored = await worker.link.call("GET", entry_key(name.tenant_id, digest_hex))
+    assert isinstance(await worker.leases.join(name, "a" * 32, stored[:64], 0), Lease)
+    assert (await ask(pair.two, said("q"), control("max-stale=60")))["x-lamina-cache"] == "STALE"
+    wanted, left = await worker.hears(b"W"), await worker.hears(b"L")
+    assert wanted[1:65] == left[1:65]
+    await worker.close()
