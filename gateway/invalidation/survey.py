@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 
 from gateway.db.records import SemanticRow
@@ -25,7 +25,8 @@ class Preview:
         matches: by layer, entries that would be taken, and are not taken by earlier purges already.
         looked_at: by layer, entries that could be read.
         unread: values that are no entries of this set.
-        complete: false when the time was up before everything was looked at: there may be more matches.
+        complete: false when the time was up before everything was looked at: there may be more matches. Waiting
+            for a turn takes of the time.
         sample: some of the matches, as `told` tells them.
     """
 
@@ -75,7 +76,7 @@ class Survey:
         Args:
             tenant_id: whose.
             purges: their sequences do not count.
-            within_s: stops looking after this time.
+            within_s: stops looking after this time, or waiting for a turn.
             sample: at most so many are shown.
             mode: a soft purge takes nothing that is stale by a purge already.
 
@@ -91,7 +92,10 @@ class Survey:
         preview, seen = Preview(), set[tuple[str, str, int]]()
         due_s = time.monotonic() + within_s
         place: Place | None = Place()
-        async with self._turn, self._opened() as stored:
+        async with self._in_turn(due_s) as stored:
+            if stored is None:
+                preview.complete = False
+                return preview
             while place is not None:
                 step = await stored.step(tenant_id, place)
                 preview.unread += step.unread
@@ -118,7 +122,8 @@ class Survey:
             names: written as purges that would take them.
             begin: where to look from.
             limit: when to stop.
-            within_s: stops looking after this time; then `next` says where to go on, and there may be none yet.
+            within_s: stops looking, or waiting for a turn, after this time; then `next` says where to go on, and
+                there may be none yet.
 
         Raises:
             StoreUnavailable: Redis does not answer.
@@ -129,8 +134,8 @@ class Survey:
         due_s = time.monotonic() + within_s
         found: dict[tuple[str, str], Item] = {}
         place: Place | None = begin
-        async with self._turn, self._opened() as stored:
-            while place is not None and len(found) < limit and time.monotonic() < due_s:
+        async with self._in_turn(due_s) as stored:
+            while stored is not None and place is not None and len(found) < limit and time.monotonic() < due_s:
                 step = await stored.step(tenant_id, place)
                 for item in step.items:
                     dead = replica.purges.verdict(item.entry.made(), item.entry.as_of) == "hard"
@@ -161,6 +166,21 @@ class Survey:
     def told(self, item: Item) -> Json:
         """What may be told of an entry."""
         return told(item, self._now_s())
+
+    @asynccontextmanager
+    async def _in_turn(self, due_s: float) -> AsyncIterator[Stored | None]:
+        """The way to what is there; None where others look all the time."""
+        try:
+            async with asyncio.timeout(due_s - time.monotonic()):
+                await self._turn.acquire()
+        except TimeoutError:
+            yield None
+            return
+        try:
+            async with self._opened() as stored:
+                yield stored
+        finally:
+            self._turn.release()
 
     async def _replica(self, tenant_id: str) -> TenantReplica:
         replica = TenantReplica(tenant_id)

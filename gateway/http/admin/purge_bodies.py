@@ -79,7 +79,7 @@ class PreviewBody(PurgeBody):
     Attributes:
         sample: how many of the matches to show.
         show_text: whether to show questions; takes an operator.
-        within_s: how long to look at most.
+        within_s: how long to look at most, waiting for a turn included; a reader gets 10 s.
     """
 
     sample: Annotated[int, Field(ge=0, le=MOST_SAMPLED)] = 20

@@ -12,6 +12,8 @@ import pytest
 from pydantic import SecretStr
 
 from gateway.db import AuditRepository, PurgeRepository
+from gateway.http.admin.caller import Caller
+from gateway.http.admin.purges import allowed_s
 from gateway.settings import ModelSettings
 from tests.gateway.http.admin.whole import ADMIN, Office, Told, office
 from tests.gateway.http.wire import Pair, ask, said
@@ -215,6 +217,11 @@ async def test_a_bound_token_purges_and_sees_its_own_only(shop: Shop) -> None:
     preview = {"tenant": "default", "kind": "tenant"}
     assert (await shop.office.ask("POST", "/purges/preview", preview, reader)).status == 200
     assert (await shop.office.ask("POST", "/purges/preview", {**preview, "show_text": True}, reader)).status == 403
+
+
+def test_a_reader_has_entries_looked_through_for_less() -> None:
+    assert [allowed_s(Caller("token:A", "reader"), asked_s) for asked_s in (0.5, 60.0)] == [0.5, 10.0]
+    assert allowed_s(Caller("token:B", "operator"), 60.0) == 60.0
 
 
 async def test_a_repeated_key_purges_once(shop: Shop) -> None:
