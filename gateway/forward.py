@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import msgspec
@@ -245,16 +245,17 @@ class Forwarder:
     def _compare(self, entry: Entry, response: ChatResponse, job: Job, guarded: GuardDecision | None) -> None:
         """Queues the comparison with the answer whose place this one takes."""
         changes = self._outside.changes
-        if changes is None or job.before is None or job.before == response:
+        if changes is None or job.before is None or job.before == response or _lost(job):
             return
+        late = replace(job, shelf=None)  # the lease is let go once the answer has landed
 
         def keep(as_of: int) -> None:
             again = msgspec.structs.replace(entry, as_of=as_of)
             sealed = self._sealed(again)
             if isinstance(sealed, bytes) and job.key is not None:
-                self._keep_row(again, response, job, guarded)
+                self._keep_row(again, response, late, guarded)
                 left_s = entry.created_s + entry.ttl_s - self._outside.now_s()
-                self._post(job, job.key, sealed, max(0.0, left_s) + self._outside.cache.kept_s, Store(left_s))
+                self._post(late, job.key, sealed, max(0.0, left_s) + self._outside.cache.kept_s, Store(left_s))
 
         changes.compare(Refreshed(job.before, entry, response, keep))
 
@@ -272,7 +273,7 @@ class Forwarder:
     def _keep_row(self, entry: Entry, response: ChatResponse, job: Job, guarded: GuardDecision | None) -> None:
         """Queues the answer to be found by meaning, where request, guards and form allow it."""
         rows = self._outside.rows
-        if rows is None or job.place is None or guarded is None or (job.shelf is not None and not job.shelf.held):
+        if rows is None or job.place is None or guarded is None or _lost(job):
             return
         if not guarded.semantic:
             self._outside.metrics.write("semantic", "refused", guarded.reasons[0] if guarded.reasons else "guard")
@@ -334,6 +335,11 @@ def _model_names(route: Route) -> tuple[str, ...]:
     """Every name that a purge may use: the upstream model with and without provider, the route, its aliases."""
     primary = route.primary
     return tuple(dict.fromkeys((primary.effective_model, primary.upstream_model, route.name, *route.aliases)))
+
+
+def _lost(job: Job) -> bool:
+    """Whether the call had a lease and has it no more."""
+    return job.shelf is not None and not job.shelf.held
 
 
 def _another_may_do_better(error: UpstreamError) -> bool:

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from gateway.changes import Changes
+from tests.gateway.coalescing.conftest import listening
 from tests.gateway.http.wire import control
 from tests.gateway.semantic_stand import PARAPHRASE, QUESTION, Meaning, meaning
+from tests.gateway.stand import running
 from tests.servers.redis import RedisServer
 from tests.upstream import Script
 
@@ -18,7 +20,9 @@ async def compared(stand: Meaning) -> None:
     gateway = stand.it.app.gateway
     assert gateway is not None
     assert isinstance(gateway.changes, Changes)
+    await stand.settled()
     await gateway.changes.drained()
+    await stand.settled()
 
 
 @pytest.mark.parametrize(
@@ -39,12 +43,29 @@ async def test_neighbours_and_copies_go_stale_when_the_answer_changed(
         await compared(stand)
         stand.it.upstream.default = Script(pieces=(second,))
         assert (await stand.ask(QUESTION, control("no-cache"))).text == second
-        await stand.settled()
         await compared(stand)
-        await stand.settled()
         assert await stand.counted("lamina_refreshed_answers_total", result=result) >= 1
         calls = stand.it.upstream.count
         told = {text: (await stand.ask(text)).text for text in (QUESTION, NEIGHBOUR, PARAPHRASE)}
         kept = second if result == "changed" else first
         assert told == {QUESTION: second, NEIGHBOUR: kept, PARAPHRASE: kept}
         assert stand.it.upstream.count == calls, "the fresh answer is not made stale by its own purge"
+
+
+async def test_the_fresh_answer_stays_when_its_call_was_made_for_all_workers(
+    tmp_path: Path, redis_server: RedisServer
+) -> None:
+    async with meaning(tmp_path, redis_server) as one, running(one.it.settings, one.it.upstream) as it:
+        await listening(redis_server, 2)
+        two = Meaning(it, one.service)
+        one.it.upstream.default = Script(pieces=("42 EUR",))
+        await one.taught(QUESTION)
+        one.it.upstream.default = Script(pieces=("57 EUR",))
+        assert (await two.ask(QUESTION, control("min-fresh=999999"))).text == "57 EUR"
+        await compared(two)
+        assert await two.counted("lamina_refreshed_answers_total", result="changed") == 1
+        assert await two.counted("lamina_cache_writes_total", reason="lease_lost") == 0
+        for stand in (one, two):
+            reply = await stand.ask(QUESTION)
+            assert (reply["x-lamina-cache"], reply.text) == ("HIT", "57 EUR")
+        assert one.it.upstream.count == 2
