@@ -14,7 +14,7 @@ EXACT, SEMANTIC = "exact", "semantic"
 _KEYS_A_STEP = 200
 _ROWS_A_STEP = 200
 _DIGITS = 64
-_MOST_DIGITS = 20
+_MOST_DIGITS = {EXACT: 20, SEMANTIC: 18}
 _PAIR = 2
 
 
@@ -51,7 +51,7 @@ class Place:
     def parse(cls, text: str) -> Self | None:
         """The place that `str` wrote; None for any other text."""
         layer, _, digits = text.partition(".")
-        sane = layer in (EXACT, SEMANTIC) and digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
+        sane = digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS.get(layer, 0)
         return cls(layer, int(digits)) if sane else None
 
 

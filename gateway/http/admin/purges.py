@@ -1,5 +1,6 @@
 """Purges under `/admin/v1/purges`: made one by one or many at once, previewed, listed."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ from starlette.responses import Response
 
 from gateway.db import NewPurge, PurgeRepository, PurgeRow, SemanticRow
 from gateway.errors import ApiError, SemanticUnavailable
-from gateway.http.admin.bodies import Page, paged
+from gateway.http.admin.bodies import Page, cursor_number, paged
 from gateway.http.admin.caller import Caller
 from gateway.http.admin.desk import Desk
 from gateway.http.admin.frame import READS, REPEATABLE, Operator, Paged, Reader, area
@@ -229,9 +230,13 @@ def _row_of(after: str | None) -> PurgeRow | None:
         return None
     at, tenant_id, seq = [*after.split("_"), "", ""][:3]
     try:
-        return PurgeRow(tenant_id, int(seq), "all", "", "hard", "", "", float(at))
+        at_s = float(at)
     except ValueError:
-        raise _refused("after", "send the `next` of the page before") from None
+        at_s = math.nan
+    number = cursor_number(seq)
+    if number is None or not math.isfinite(at_s):
+        raise _refused("after", "send the `next` of the page before")
+    return PurgeRow(tenant_id, number, "all", "", "hard", "", "", at_s)
 
 
 def _refused(field: str, problem: str) -> ApiError:

@@ -43,6 +43,8 @@ async def test_entries_are_sought_by_every_name(near: Meaning) -> None:
     assert await found(desk, "&age=0s") == sorted([*both, ("exact", plain)])
     assert (await desk.ask("GET", "/entries?tenant=default&age=soon")).body["param"] == "age"
     assert (await desk.ask("GET", "/entries?tenant=default&after=x")).body["param"] == "after"
+    for bad in ("x.1", "semantic.-1", f"semantic.{'9' * 19}", f"exact.{'9' * 21}"):
+        assert (await desk.ask("GET", f"/entries?tenant=default&after={bad}")).body["param"] == "after", bad
     assert (await desk.ask("GET", "/entries?tenant=nobody")).status == 404
 
 

@@ -196,6 +196,8 @@ async def test_bulk_is_one_order_or_nothing(shop: Shop) -> None:
         after = page.body["next"]
     listed = [(one["tenant"], one["seq"]) for page in pages for one in page]
     assert len(listed) == len(set(listed)) == 7
+    for bad in ("x", "1_T1", "1_T1_x", "nan_T1_1", "inf_T1_1", f"1_T1_{'9' * 40}", "_T1_1", "1_T1_-1"):
+        assert (await shop.office.ask("GET", f"/purges?after={bad}")).status == 400, bad
     only = await shop.office.ask("GET", "/purges?tenant=other")
     assert [one["seq"] for one in only.body["items"]] == [3, 2, 1]
 
