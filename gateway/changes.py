@@ -27,6 +27,8 @@ MOST_WAITING = 256
 _CLOSING_S = 1.0
 _NEAR_DEADLINE_S = 2.0
 _MOST_NEAR = 32
+_PAUSE_S = 60.0
+_MOST_REMEMBERED = 4096
 _REASON = "a refresh brought another answer"
 
 
@@ -79,6 +81,7 @@ class Changes:
 
     def __init__(self, desk: Desk, most_waiting: int = MOST_WAITING) -> None:
         self._desk = desk
+        self._purged_s: dict[tuple[str, bytes], float] = {}
         self._behind: Behind[Refreshed] = Behind(
             self._work, "changes", most_waiting=most_waiting, together=1, closing_s=_CLOSING_S
         )
@@ -110,6 +113,8 @@ class Changes:
         if same is not False:
             return "unknown" if same is None else "same"
         entry = refreshed.entry
+        if not self._may_purge(entry):
+            return "often"
         keys = [entry.key, *await self._neighbours(entry)]
         first, last = await self._purge(entry.tenant_id, keys)
         if first == entry.as_of + 1:  # nobody else's purge lies in between, and this one is not meant for it
@@ -123,6 +128,21 @@ class Changes:
             purge_seq=last,
         )
         return "changed"
+
+    def _may_purge(self, entry: Entry) -> bool:
+        """Whether this entry has made nothing stale for a while; from now on it has, and the oldest is forgotten.
+
+        An answer that is another one each time would else keep all its neighbours stale.
+        """
+        name, now_s = (entry.tenant_id, entry.key), self._desk.now_s()
+        last_s = self._purged_s.get(name)
+        if last_s is not None and 0 <= now_s - last_s < _PAUSE_S:
+            return False
+        self._purged_s.pop(name, None)
+        if len(self._purged_s) >= _MOST_REMEMBERED:
+            del self._purged_s[next(iter(self._purged_s))]
+        self._purged_s[name] = now_s
+        return True
 
     async def _neighbours(self, entry: Entry) -> list[bytes]:
         """Keys of the rows near those of this entry, its own left out."""

@@ -31,7 +31,7 @@ from policies.decide import Bypass, Hit, Lookup, Miss, Stale, route
 from policies.freshness import StaleRules
 from policies.keys import CacheKey
 from policies.limits import NO_LIMITS
-from policies.types import Principal
+from policies.types import ChatResponse, Principal
 
 _MAX_KEYS_A_BODY = 16
 
@@ -122,7 +122,7 @@ class Pipeline:
         if entry is not None and not isinstance(decision, Miss):
             return self._serve(walk, key, decision, entry)
         assert isinstance(decision, Miss)  # noqa: S101  (narrowing: a hit has an entry)
-        walk.before = None if entry is None or decision.reason == "purged" else entry.response
+        walk.before = None if entry is None else _to_compare(walk, entry)
         if entry is not None and plan.serve:
             excuse = await self._exact.excuse(walk, key, entry, decision)
             walk.instead = None if excuse is None else self._served(walk, key, excuse, entry)
@@ -181,7 +181,7 @@ class Pipeline:
     ) -> Served:
         refresh = self._refreshes(walk, decision, opened, exact=sought is None)
         if refresh:
-            walk.before = opened.response if sought is None else None
+            walk.before = _to_compare(walk, opened) if sought is None else None
             self._refresh_behind(walk, key, refresh)
         return self._served(walk, key, decision, opened, sought, refresh)
 
@@ -322,6 +322,17 @@ def honoured(controls: Controls, cache: CacheSettings) -> Controls:
     if controls.no_read and not cache.honour_no_cache:
         return replace(controls, no_read=False, max_age_s=controls.max_age_s or None)
     return controls
+
+
+def _to_compare(walk: Walk, opened: Opened) -> ChatResponse | None:
+    """The stored answer, for a fresh one to be compared with; None once a purge has named it.
+
+    A fresh answer is expected then, and where the purge is change detection's own, two neighbours whose answers
+    always differ would make each other stale for ever.
+    """
+    entry = opened.entry
+    purged = walk.replica.purges.verdict(entry.made(), entry.as_of)
+    return opened.response if purged is None else None
 
 
 def unauthorised() -> ApiError:

@@ -69,3 +69,26 @@ async def test_the_fresh_answer_stays_when_its_call_was_made_for_all_workers(
             reply = await stand.ask(QUESTION)
             assert (reply["x-lamina-cache"], reply.text) == ("HIT", "57 EUR")
         assert one.it.upstream.count == 2
+
+
+async def test_neighbours_whose_answers_always_differ_come_to_rest(
+    tmp_path: Path, redis_server: RedisServer
+) -> None:
+    exact, fresh = ("x-lamina-cache-mode", "exact"), control("no-cache")
+    async with meaning(tmp_path, redis_server, semantic={"feedback_similarity": 0.5}) as stand:
+        times = [f"It is {hour}:00." for hour in range(1, 6)]
+        stand.it.upstream.enqueue(*(Script(pieces=(time,)) for time in times))
+        for text in (QUESTION, NEIGHBOUR):
+            await stand.taught(text, fresh)
+        assert (await stand.ask(QUESTION, fresh)).text == times[2]
+        await compared(stand)
+        assert await stand.counted("lamina_refreshed_answers_total", result="changed") == 1
+        assert (await stand.ask(NEIGHBOUR, exact)).text == times[3], "it went stale"
+        await compared(stand)
+        assert (await stand.ask(QUESTION, exact)).text == times[2]
+        assert (await stand.ask(QUESTION, fresh)).text == times[4]
+        await compared(stand)
+        assert await stand.counted("lamina_refreshed_answers_total", result="often") == 1
+        told = [(await stand.ask(text, exact)).text for text in (QUESTION, NEIGHBOUR)]
+        assert told == [times[4], times[3]]
+        assert stand.it.upstream.count == 5
