@@ -60,15 +60,23 @@ class Purging:
         log: the purge log.
         announce: tried again for some seconds while Redis does not confirm.
         now_s: seconds since the epoch.
+        on_fault: told of an error that nobody foresaw; whoever waits is told too, and the next purges are made.
         give_up_s: for how long.
     """
 
     def __init__(
-        self, log: Log, announce: Announce, now_s: Callable[[], float], give_up_s: float = _GIVE_UP_S
+        self,
+        log: Log,
+        announce: Announce,
+        now_s: Callable[[], float],
+        on_fault: Callable[[str], None],
+        *,
+        give_up_s: float = _GIVE_UP_S,
     ) -> None:
         self._log = log
         self._announce = announce
         self._now_s = now_s
+        self._on_fault = on_fault
         self._give_up_s = give_up_s
         self._waiting: list[_Waiting] = []
         self._writing: asyncio.Task[None] | None = None
@@ -114,10 +122,10 @@ class Purging:
         except DatabaseUnavailable as error:
             for one in batch:
                 one.fail(error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  (recorded; without this task nobody would be answered again)
+            self._on_fault(type(error).__name__)
             for one in batch:
                 one.fail(error)
-            raise
         else:
             task = asyncio.create_task(self._tell(batch, appended), name="announce-purges")
             self._telling.add(task)
@@ -129,6 +137,8 @@ class Purging:
         try:
             announcing = [self._announced(tenant_id, *seqs) for tenant_id, seqs in appended.heads.items()]
             told = dict(zip(appended.heads, await asyncio.gather(*announcing), strict=True))
+        except Exception as error:  # noqa: BLE001  (recorded; they are made, and said to be unannounced)
+            self._on_fault(type(error).__name__)
         finally:
             begin = 0
             for one in batch:

@@ -32,7 +32,10 @@ def open_purging(parts: Parts, database: Database, now_s: Callable[[], float]) -
             return False
         return True
 
-    return Purging(PurgeRepository(database), announce, now_s)
+    def on_fault(reason: str) -> None:
+        parts.metrics.fault("purge", reason)
+
+    return Purging(PurgeRepository(database), announce, now_s, on_fault)
 
 
 def open_survey(parts: Parts, database: Database, replicas: Replicas, now_s: Callable[[], float]) -> Survey:

@@ -18,11 +18,15 @@ class Counted:
         self.log = log
         self.transactions = 0
         self.away = False
+        self.broken = False
 
     async def append_all(self, purges: Sequence[NewPurge], now_s: float) -> Appended:
         self.transactions += 1
         if self.away:
             raise DatabaseUnavailable("away")
+        if self.broken:
+            self.broken = False
+            raise ZeroDivisionError
         return await self.log.append_all(purges, now_s)
 
 
@@ -51,7 +55,7 @@ async def test_purges_at_the_same_time_share_transactions_and_announcements(log:
         return True
 
     tenant_id = await tenant_of(log)
-    purging = Purging(log, announce, lambda: 2.0)
+    purging = Purging(log, announce, lambda: 2.0, pytest.fail)
     made = await asyncio.gather(
         *(purging.make([tagged(tenant_id, str(n)), tagged(tenant_id, "x")]) for n in range(50))
     )
@@ -67,7 +71,7 @@ async def test_one_that_cannot_be_fails_alone(log: Counted) -> None:
         return True
 
     tenant_id = await tenant_of(log)
-    purging = Purging(log, announce, lambda: 2.0)
+    purging = Purging(log, announce, lambda: 2.0, pytest.fail)
     asked = [tagged(tenant_id, "a"), tagged("T0000000000000000", "b"), tagged(tenant_id, "c")]
     made = await asyncio.gather(*(purging.make([one]) for one in asked), return_exceptions=True)
     assert isinstance(made[1], RecordError)
@@ -88,10 +92,10 @@ async def test_what_nobody_confirms_is_made_and_said_to_be_unannounced(log: Coun
         return tries > 3
 
     tenant_id = await tenant_of(log)
-    patient = await Purging(log, announce, lambda: 2.0).make([tagged(tenant_id, "a")])
+    patient = await Purging(log, announce, lambda: 2.0, pytest.fail).make([tagged(tenant_id, "a")])
     assert (patient.announced, tries) == (True, 4)
     tries = 0
-    hasty = await Purging(log, announce, lambda: 2.0, give_up_s=0.05).make([tagged(tenant_id, "b")])
+    hasty = await Purging(log, announce, lambda: 2.0, pytest.fail, give_up_s=0.05).make([tagged(tenant_id, "b")])
     assert (hasty.announced, hasty.rows[0].seq) == (False, 2)
 
 
@@ -100,8 +104,36 @@ async def test_whoever_leaves_does_not_stop_it(log: Counted) -> None:
         return True
 
     tenant_id = await tenant_of(log)
-    purging = Purging(log, announce, lambda: 2.0)
+    purging = Purging(log, announce, lambda: 2.0, pytest.fail)
     leaving = asyncio.create_task(purging.make([tagged(tenant_id, "a")]))
     await asyncio.sleep(0)
     leaving.cancel()
     assert (await purging.make([tagged(tenant_id, "b")])).rows[0].seq == 2
+
+
+async def test_an_error_that_nobody_foresaw_is_told_and_the_next_purges_are_made(log: Counted) -> None:
+    async def announce(_tenant_id: str, _auth_seq: int, _purge_seq: int) -> bool:
+        return True
+
+    faults: list[str] = []
+    tenant_id = await tenant_of(log)
+    purging = Purging(log, announce, lambda: 2.0, faults.append)
+    log.broken = True
+    async with asyncio.timeout(5):
+        many = [tagged(tenant_id, str(number)) for number in range(900)]
+        asked = (many, many, [tagged(tenant_id, "last")])  # too many for one transaction
+        first, second, third = await asyncio.gather(*map(purging.make, asked), return_exceptions=True)
+        assert isinstance(first, ZeroDivisionError)
+        assert isinstance(second, Made)
+        assert isinstance(third, Made)
+    assert faults == ["ZeroDivisionError"]
+
+
+async def test_what_cannot_be_announced_for_an_unforeseen_reason_is_made(log: Counted) -> None:
+    async def announce(_tenant_id: str, _auth_seq: int, _purge_seq: int) -> bool:
+        raise ZeroDivisionError
+
+    faults: list[str] = []
+    purging = Purging(log, announce, lambda: 2.0, faults.append)
+    made = await purging.make([tagged(await tenant_of(log), "a")])
+    assert (made.announced, faults) == (False, ["ZeroDivisionError"])
