@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,10 @@ class StoreProof:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an erasure did, without anybody's words or names.
+    """What an erasure did, without anybody's words or names, or a digest that tells whether a guess was right.
 
     Attributes:
         scope: `tenant` or `user`.
-        person: of a user, the digest that entries know them by, hexadecimal; empty for a tenant.
         auth_seq, purge_seq: the tenant's sequences from which on nothing older is served.
         announced: whether every worker was told at once; else each followed when it next read the database.
         keys_destroyed: ids of the data keys that can be opened no more.
@@ -45,7 +44,6 @@ class Report:
     erasure_id: str
     scope: str
     tenant_id: str
-    person: str
     actor: str
     begun_at: float
     ended_at: float

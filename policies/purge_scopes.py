@@ -88,6 +88,11 @@ def person(kind: str, id_: str) -> bytes:
     return hashlib.sha256(f"lamina/{kind}:{id_}".encode("utf-8", "surrogatepass")).digest()[:_PERSON_BYTES]
 
 
+def is_digest(value: str) -> bool:
+    """Whether a purge's value is `#` and somebody's digest: what an erasure leaves of their id."""
+    return _DIGEST.fullmatch(value) is not None
+
+
 def number_of(version: str) -> Number | None:
     """A version as numbers, compared one by one: 1.9 is below 1.10, and 2 equals 2.0; None for other texts."""
     match = _NUMBER.fullmatch(version)
@@ -151,7 +156,7 @@ def named(purge: Purge) -> Named:
 def _persons(kind: str, value: str) -> Iterable[bytes]:
     """Whom a value names: an id, or, after an erasure, `#` and a digest; both, where it could be either."""
     yield person(kind, value)
-    if _DIGEST.fullmatch(value):
+    if is_digest(value):
         yield bytes.fromhex(value[1:])
 
 

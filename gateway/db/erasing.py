@@ -111,7 +111,7 @@ class ErasingRepository:
         return await self._count(_of_tenant(tenant_id))
 
     async def blank_user(self, tenant_id: str, user: str, digest: str) -> Blanked:
-        """Names a user in the tenant's records by a digest where they were named by their id."""
+        """Names a user in the purge log by a digest where it named their id; blanks audit rows with either."""
         return await self._blank(_of_user(tenant_id, user, digest))
 
     async def user_left(self, tenant_id: str, user: str, digest: str) -> int:
@@ -223,7 +223,8 @@ def _of_user(tenant_id: str, user: str, digest: str) -> list[_Part]:
         _blanked(
             AUDIT,
             rows.tenant_id == tenant_id,
-            rows.detail.like(f'%"{needle}"%', escape="\\") & rows.action.not_like("erasure.%"),
+            or_(rows.detail.like(f'%"{needle}"%', escape="\\"), rows.detail.like(f'%"{digest}"%'))
+            & rows.action.not_like("erasure.%"),
             {"detail": "{}"},
         ),
     ]

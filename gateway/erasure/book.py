@@ -85,7 +85,7 @@ class Erasures:
         order = Order(make_erasure_id(), scope, actor)
         kind = "user" if scope.user else "tenant"
         begun = (actor, self._now_s())
-        more = {"scope": kind, "person": scope.person, "shredded": scope.shredded}
+        more = {"scope": kind, "shredded": scope.shredded}
         await self._records.record(BEGUN, scope.tenant_id, order.erasure_id, begun, more)
         task = asyncio.create_task(self._run(order), name="erase")
         self._running.add(task)

@@ -102,7 +102,6 @@ class Eraser:
             erasure_id=order.erasure_id,
             scope="user" if order.scope.user else "tenant",
             tenant_id=tenant_id,
-            person=order.scope.person,
             actor=order.actor,
             begun_at=begun_at,
             ended_at=self._now_s(),

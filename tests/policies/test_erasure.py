@@ -24,15 +24,14 @@ def test_an_id_that_looks_like_a_digest_is_purged_as_both() -> None:
 
 
 def report(*stores: StoreProof) -> Report:
-    return Report(
-        "E1", "user", "T1", "00", "admin", 1.0, 2.0, 3, 4, announced=True, keys_destroyed=(), stores=stores
-    )
+    return Report("E1", "user", "T1", "admin", 1.0, 2.0, 3, 4, announced=True, keys_destroyed=(), stores=stores)
 
 
 def test_an_erasure_is_complete_when_every_store_was_seen_clean() -> None:
     clean, unseen = StoreProof("redis", 5, 2, 2, 0), StoreProof("index", 0, 0, 0, None, "away")
     assert report(clean).complete
     assert report(clean).told()["complete"] is True
+    assert "person" not in report(clean).told(), "a guessed id could be held against a digest"
     for stores in ((), (clean, unseen), (clean, StoreProof("rows", 1, 1, 0, 1))):
         assert not report(*stores).complete
 

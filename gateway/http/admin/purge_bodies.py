@@ -8,12 +8,16 @@ from gateway.db import PurgeRow
 from gateway.http.admin.bodies import Body, Name, Said, Text
 from gateway.invalidation.neighbourhood import MOST_MEMBERS
 from gateway.invalidation.survey import MOST_SAMPLED
+from policies.purge_scopes import is_digest
 
 Kind = Literal["entry", "tag", "tenant", "user", "session", "model", "version", "age", "route", "meaning"]
 Mode = Literal["hard", "soft"]
 Meaning = Annotated[str, StringConstraints(min_length=1, max_length=4096)]
 MOST_AT_ONCE = 1000
 _SHOWN_KINDS = {"all": "tenant", "key": "entry", "versions": "version"}
+_OF_SOMEBODY = frozenset({"user", "session"})
+ERASED = "#erased"
+"""Stands for the digest of somebody who was erased: who may read the log could hold a guessed id against it."""
 
 
 class PurgeBody(Body):
@@ -92,6 +96,7 @@ class PurgeSaid(Said):
 
     Attributes:
         seq: its number in the tenant's log.
+        value: what it names; `#erased` for a user who was erased.
         members: of `meaning`, how many entries it takes.
     """
 
@@ -153,8 +158,10 @@ class EntrySaid(Said):
 
 
 def shown(row: PurgeRow) -> PurgeSaid:
-    """A row of the log as the API tells it."""
+    """A row of the log as the API tells it: of somebody who was erased, not even their digest."""
     members = int(row.value.partition(":")[0]) if row.kind == "meaning" else None
     kind = _SHOWN_KINDS.get(row.kind, row.kind)
     said = {name: getattr(row, name) for name in ("seq", "value", "mode", "actor", "reason", "at")}
+    if row.kind in _OF_SOMEBODY and is_digest(row.value):
+        said["value"] = ERASED
     return PurgeSaid(tenant=row.tenant_id, kind=kind, members=members, **said)

@@ -87,15 +87,20 @@ async def test_a_user_is_named_by_a_digest(database: Database, tenant: TenantRec
     await purged(database, tenant, "user", USER)
     await purged(database, tenant, "user", "u-1_@example.org")
     await purged(database, tenant, "tag", USER)
+    await purged(database, tenant, "user", digest, "erasure E1")
     said = (tenant.tenant_id, USER, digest)
-    assert await erasing.user_left(*said) == 3, "the log, and the audit twice: a tag may name them too"
-    assert (await erasing.blank_user(*said)).found == 3
+    assert await erasing.user_left(*said) == 4, "the log, and the audit thrice: a tag may name them too"
+    assert (await erasing.blank_user(*said)).found == 4
     assert await erasing.user_left(*said) == 0
     assert await values(database, tenant) == [
         ("user", digest, ""),
         ("user", "u-1_@example.org", "left us"),
         ("tag", USER, "left us"),
+        ("user", digest, "erasure E1"),
     ]
+    audit = "".join(row.detail for row in await AuditRepository(database).since())
+    assert digest not in audit
+    assert f'"{USER}"' not in audit
 
 
 async def test_proofs_are_kept_found_and_never_blanked(database: Database, tenant: TenantRecord) -> None:

@@ -12,6 +12,8 @@ from pydantic import SecretStr
 from gateway.db import KeyRepository
 from gateway.db.erasing import ErasingRepository
 from policies.erasure import is_signed, signature
+from policies.purge_scopes import person
+from tests.gateway.http.admin.whole import Office
 from tests.gateway.stand import KEY, Stand, stand
 from tests.servers.redis import RedisServer
 
@@ -69,6 +71,12 @@ async def test_a_user_is_erased_and_proven(
         assert not await ask(it, "What is mine?", "one")
         status, listed = await call(it, "GET", "")
         assert (status, [item["id"] for item in listed["items"]]) == (200, [told["id"]])
+        log = (await Office(it).ask("GET", "/purges")).body["items"]
+        assert [(row["kind"], row["value"]) for row in log] == [("user", "#erased")]
+        audit = (await Office(it).ask("GET", "/audit")).body
+        assert person("user", "one").hex() not in str((told, listed, log, audit)), (
+            "a guessed id could be confirmed"
+        )
 
 
 @pytest.mark.slow
