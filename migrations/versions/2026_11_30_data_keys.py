@@ -1,4 +1,7 @@
-"""Data keys of tenants, wrapped by a master key."""
+"""Data keys of tenants, wrapped by a master key.
+
+Warning: the downgrade drops the keys for good; whatever was encrypted under them can never be opened again.
+"""
 
 import sqlalchemy as sa
 from alembic import op
