@@ -45,7 +45,7 @@ def test_an_entry_comes_back_and_says_its_size(response: ChatResponse) -> None:
 def test_nothing_of_it_is_readable_and_no_two_are_alike() -> None:
     stored = {SEALER.seal(canary("canary-text")) for _ in range(50)}
     assert len(stored) == 50
-    assert not any(b"canary" in one or b"t1" in one or KEY in one for one in stored)
+    assert not any(b"canary" in one or KEY in one for one in stored)
 
 
 @BOTH
