@@ -2,13 +2,15 @@
 
 import hashlib
 import hmac
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from gateway.db.records import TokenRecord
 from gateway.errors import ApiError, DatabaseUnavailable
+from gateway.http.admin.attempts import Visitors, too_many
 from gateway.http.admin.caller import Caller
-from gateway.http.asgi import Headers
+from gateway.http.asgi import Scope
 from gateway.http.edge import bearer_digest
 from policies.types import Principal
 
@@ -17,6 +19,10 @@ Authenticate = Callable[[bytes], Awaitable[Principal]]
 
 ROOT = Caller("admin", "admin")
 """The holder of the setting admin_key."""
+
+_MOST_WRONG = 100
+_MOST_KNOWN = 1000
+_NOBODYS = 401
 
 
 class Tokens(Protocol):
@@ -44,18 +50,43 @@ class Access:
         self._tokens = tokens
         self._authenticate = authenticate
         self._now_s = now_s
+        self._visitors = Visitors(_MOST_WRONG)
+        self._known: OrderedDict[bytes, None] = OrderedDict()
 
-    async def check(self, headers: Headers) -> Caller:
-        """Who asks.
+    async def check(self, scope: Scope) -> Caller:
+        """Who asks. Where too many keys of nobody come from, those that opened something before are judged as
+        ever, and so is the administrator's; any other has to wait, and no database is asked for it.
 
         Raises:
-            ApiError: 401 without a key or for one of nobody, 403 for a tenant's, 503 when that cannot be judged.
+            ApiError: 401 without a key or for one of nobody, 403 for a tenant's, 429 after too many of nobody, 503
+                when that cannot be judged.
         """
         try:
-            digest = bearer_digest(headers)
+            digest = bearer_digest(scope["headers"])
         except ApiError:
             raise _unknown() from None
-        return await self.of(digest)
+        now_s = self._now_s()
+        wait_s = self._visitors.wait_s(scope, now_s)
+        if wait_s > 0 and digest not in self._known and not self._is_root(digest):
+            raise too_many(wait_s)
+        try:
+            caller = await self.of(digest)
+        except ApiError as error:
+            if error.status == _NOBODYS:
+                self._known.pop(digest, None)
+                self._visitors.failed(scope, now_s)
+            raise
+        self._remember(digest)
+        return caller
+
+    def _remember(self, digest: bytes) -> None:
+        self._known[digest] = None
+        self._known.move_to_end(digest)
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+
+    def _is_root(self, digest: bytes) -> bool:
+        return self._digest is not None and hmac.compare_digest(digest, self._digest)
 
     async def of(self, digest: bytes) -> Caller:
         """Who holds the key with this SHA-256.
@@ -63,7 +94,7 @@ class Access:
         Raises:
             ApiError: as `check`.
         """
-        if self._digest is not None and hmac.compare_digest(digest, self._digest):
+        if self._is_root(digest):
             return ROOT
         try:
             token = await self._tokens.by_digest(digest)

@@ -47,6 +47,7 @@ _PROBLEMS: Mapping[str, str] = {
     "404": "There is none, or none that this token may know of.",
     "409": "The records, or another request, stand against it.",
     "422": "The Idempotency-Key was used for another request.",
+    "429": "Too many credentials of nobody came from there within a minute.",
     "503": "A store does not answer; nothing is known to have changed.",
 }
 _KEY = {

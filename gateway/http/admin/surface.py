@@ -57,7 +57,7 @@ class AdminSurface:
             await send(message)
 
         try:
-            caller = await self._access.check(scope["headers"])
+            caller = await self._access.check(scope)
             ask = AdminAsk(caller, b"", self._once)
             ask.body = await self._body(scope, receive)
             await self._app(_scope(scope, ask), _again(ask.body, receive), told)

@@ -1,16 +1,15 @@
 """Who comes in: a key or token for a session, a session for a caller, each judged anew for every request."""
 
 import hmac
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from gateway.errors import ApiError
 from gateway.http.admin.access import Access
+from gateway.http.admin.attempts import Visitors, too_many
 from gateway.http.admin.caller import Caller
-from gateway.http.admin.ui.attempts import Attempts
 from gateway.http.admin.ui.ended import Ended
-from gateway.http.admin.ui.headers import address, is_secure, session_cookie
+from gateway.http.admin.ui.headers import is_secure, session_cookie
 from gateway.http.admin.ui.sessions import SESSION_S, Session, Sessions, cookie_header, token_digest
 from gateway.http.asgi import Scope
 from gateway.redis_link import RedisLink
@@ -46,7 +45,7 @@ class Entrance:
         self._access = access
         self._sessions = sessions
         self._ended = ended
-        self._attempts = Attempts()
+        self._visitors = Visitors()
         self._now_s = now_s
 
     async def sign_in(self, scope: Scope, token: str) -> tuple[SignedIn, tuple[bytes, bytes]]:
@@ -55,10 +54,10 @@ class Entrance:
         Raises:
             ApiError: 429 too many attempts failed; 401 or 403 it opens nothing; 503 it cannot be judged.
         """
-        now_s, who = self._now_s(), address(scope)
-        wait_s = self._attempts.wait_s(who, now_s)
+        now_s = self._now_s()
+        wait_s = self._visitors.wait_s(scope, now_s)
         if wait_s > 0:
-            raise _too_many(wait_s)
+            raise too_many(wait_s)
         if not 0 < len(token) <= _MOST_CHARS:
             raise ApiError(401, "Enter an administrator's key or token.", code="no_token")
         digest = token_digest(token)
@@ -67,7 +66,7 @@ class Entrance:
         except ApiError as error:
             if error.status not in _NOT_FOUND:
                 raise
-            self._attempts.failed(who, now_s)
+            self._visitors.failed(scope, now_s)
             raise _refused(error) from None
         session = self._sessions.begin(digest, now_s)
         cookie = cookie_header(self._sessions.sealed(session), max_age_s=SESSION_S, secure=is_secure(scope))
@@ -99,12 +98,6 @@ class Entrance:
 def open_entrance(access: Access, secret: bytes, link: RedisLink, now_s: Callable[[], float]) -> Entrance:
     """The entrance of one worker."""
     return Entrance(access, Sessions(secret), Ended(link), now_s)
-
-
-def _too_many(wait_s: float) -> ApiError:
-    seconds = math.ceil(wait_s)
-    problem = f"Too many attempts failed. Try again in {seconds} seconds."
-    return ApiError(429, problem, code="too_many_attempts", headers={"retry-after": str(seconds)})
 
 
 def _refused(error: ApiError) -> ApiError:

@@ -49,13 +49,6 @@ def is_secure(scope: Scope) -> bool:
     return scope.get("scheme") == "https" or forwarded == "https"
 
 
-def address(scope: Scope) -> str:
-    """Whom attempts are counted by: the peer, and what the proxy nearest to us says of its own peer."""
-    peer = scope.get("client")
-    forwarded = header(scope, b"x-forwarded-for").rpartition(",")[2].strip()[:64]
-    return f"{peer[0] if peer else '-'} {forwarded}"
-
-
 def session_cookie(scope: Scope) -> str:
     """The session's cookie; empty when there is none."""
     for pair in header(scope, b"cookie").split(";"):

@@ -162,6 +162,24 @@ async def test_a_token_ends_at_its_time_and_at_once_when_it_is_revoked(it: Askin
     assert (await it.ask(lasting, "/admin/v1/state", "GET")).status == 401
 
 
+async def test_many_keys_of_nobody_have_to_wait_and_right_ones_do_not(it: Asking) -> None:
+    tokens = TokenRepository(it.database)
+    record, known = await tokens.create("", "reader", None, None, "test", NOW_S)
+    state = ("/admin/v1/state", "GET")
+    assert (await it.ask(known, *state)).status == 200
+    assert [(await it.ask(TENANT, *state)).status for _ in range(5)] == [403] * 5, "somebody's, so not counted"
+    for number in range(100):
+        assert (await it.ask(f"lam_nobody_{number}", *state)).status == 401
+    told = await it.ask("lam_nobody", *state)
+    assert (told.status, told.body["code"], told.headers["retry-after"]) == (429, "too_many_attempts", "60")
+    assert (await it.ask(None, *state)).status == 401
+    assert [(await it.ask(key, *state)).status for key in (ADMIN, known)] == [200, 200]
+    await tokens.revoke(record.token_id, "test", NOW_S)
+    assert [(await it.ask(known, *state)).status for _ in range(2)] == [401, 429]
+    it.clock[0] = NOW_S + 61
+    assert (await it.ask("lam_nobody", *state)).status == 401
+
+
 async def test_what_concerns_everybody_is_not_for_a_bound_token(it: Asking) -> None:
     await TenantRepository(it.database).create("acme", "test", NOW_S)
     _, bound = await TokenRepository(it.database).create("", "admin", ["acme"], None, "test", NOW_S)

@@ -2,14 +2,15 @@
 
 import base64
 import hashlib
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.http.admin.attempts import MOST_FAILURES, WINDOW_S, Attempts, Visitors
 from gateway.http.admin.ui import figures
 from gateway.http.admin.ui.assets import FOLDER, Assets
-from gateway.http.admin.ui.attempts import MOST_FAILURES, WINDOW_S, Attempts
 from gateway.http.admin.ui.sessions import SESSION_S, Sessions, cookie_header, token_digest
 
 SESSIONS = Sessions(b"s" * 32)
@@ -64,6 +65,29 @@ def test_attempts_are_bounded_and_forgotten() -> None:
     for number in range(10_050):
         attempts.failed(f"{number}", NOW_S)
     assert len(attempts._failed) == 10_000
+
+
+def visit(peer: str, *forwarded: str) -> dict[str, Any]:
+    return {"client": (peer, 1), "headers": [(b"x-forwarded-for", one.encode()) for one in forwarded]}
+
+
+def test_what_a_client_says_of_itself_gets_it_no_more_than_ten_times_as_many() -> None:
+    visitors = Visitors()
+    for number in range(MOST_FAILURES * 10):
+        said = visit("10.0.0.1", f"10.1.0.{number}")
+        assert visitors.wait_s(said, NOW_S) == 0
+        visitors.failed(said, NOW_S)
+    assert visitors.wait_s(visit("10.0.0.1", "10.2.0.1"), NOW_S) == WINDOW_S
+    assert visitors.wait_s(visit("10.0.0.2"), NOW_S) == 0
+
+
+@pytest.mark.parametrize("lines", [("{0}, 10.9.9.9",), ("{0}", "10.9.9.9")])
+def test_the_nearest_proxy_is_believed(lines: tuple[str, ...]) -> None:
+    visitors = Visitors()
+    for number in range(MOST_FAILURES):
+        visitors.failed(visit("proxy", *[one.format(number) for one in lines]), NOW_S)
+    assert visitors.wait_s(visit("proxy", "10.9.9.9"), NOW_S) == WINDOW_S
+    assert visitors.wait_s(visit("proxy", "10.9.9.8"), NOW_S) == 0
 
 
 @pytest.mark.parametrize(
