@@ -15,7 +15,7 @@ from engine.runner import Runner
 from engine.sampling import SamplingParams
 from tests.engine import tiny
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 REFERENCE: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data" / "gemma3_reference.json").read_text())
 ITEMS: list[dict[str, Any]] = REFERENCE["items"]
