@@ -19,11 +19,13 @@ def banner(settings: Settings, url: str, new_key: str | None, working_folder: Pa
     """
     home = settings.home
     shown_home = home.relative_to(working_folder) if home.is_relative_to(working_folder) else home
+    kept = f", with the key in {shown_home}/admin_key" if (home / "admin_key").is_file() else ""
     lines = [
         f"Lamina is ready: {url}/v1",
         "  Try it, twice; the second answer comes from the cache:",
         example(settings, url, new_key),
         "",
+        f"  Dashboard: {url}/admin/ui{kept}",
         f"  State is kept in {shown_home}; Ctrl-C stops.",
     ]
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -136,6 +137,7 @@ def test_two_sets_run_side_by_side(make_set: MakeSet) -> None:
     one, two = make_set("one").launch(), make_set("two").start()
     one.wait_for(lambda: "Lamina is ready" in one.output)
     assert one.port != two.port
+    assert re.search(r"Dashboard: http://\S+/admin/ui, with the key in \S+/admin_key", one.output)
     assert one.get("/healthz") != two.get("/healthz")
     assert (one.stop(), two.stop()) == (0, 0)
 
