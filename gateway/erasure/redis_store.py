@@ -13,6 +13,7 @@ from policies.erasure import StoreProof
 
 _SCANNED_AT_ONCE = 500
 _READ_AT_ONCE = 20
+_BUSY = "Redis refused: ERR"
 _SAVED_WITHIN_S = 60.0
 _POLL_S = 0.1
 
@@ -95,15 +96,28 @@ class RedisFiles:
         del scope
         try:
             before = await self._facts()
-            await self._link.call("BGSAVE", "SCHEDULE")
+            await self._begun("BGSAVE", "SCHEDULE")
             if before.get("aof_enabled") == "1":
-                await self._link.call("BGREWRITEAOF")
+                await self._begun("BGREWRITEAOF")
         except StoreUnavailable as error:
             note = f"Redis did not take BGSAVE ({error}): write its snapshot and log anew yourself"
             return StoreProof(self.name, 1, 0, 0, None, note)
         saved = await self._saved(before)
         note = "" if saved else "Redis was not seen to finish its snapshot; its log says why"
         return StoreProof(self.name, 1, 1, int(saved), 0 if saved else None, note)
+
+    async def _begun(self, *command: str) -> None:
+        """Asks until Redis takes it: one that is under way began before the removal, and refuses another."""
+        ends = time.monotonic() + _SAVED_WITHIN_S
+        while True:
+            try:
+                await self._link.call(*command)
+            except StoreUnavailable as error:
+                if _BUSY not in str(error) or time.monotonic() > ends:
+                    raise
+                await asyncio.sleep(_POLL_S)
+            else:
+                return
 
     async def _saved(self, before: dict[str, str]) -> bool:
         begun = time.monotonic()
