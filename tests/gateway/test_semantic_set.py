@@ -27,6 +27,7 @@ async def it(tmp_path: Path) -> AsyncIterator[tuple[WholeSet, Upstream]]:
         "LAMINA_SEMANTIC__RULE": "fixed",
     }
     environment |= {"LAMINA_SEMANTIC__DEADLINE_MS": "2000", "LAMINA_GUARDS__ENABLED": "false"}
+    environment |= {"LAMINA_ENCRYPTION__ENABLED": "false"}  # the scripted service reads questions in clear
     with whole_set(tmp_path / "home", semantic="tests.servers.nominator", **environment) as running:
         async with upstream_of(running) as upstream:
             await running.start()
