@@ -16,8 +16,8 @@ def no_such_model(name: str) -> ApiError:
 
 def no_such_class(cache: CacheSettings) -> ApiError:
     """400 for a class of lives that the settings do not name."""
-    there = ", ".join(cache.ttl_classes) or "none"
-    problem = f"Bad cache control: x-lamina-cache-class: there are {there}."
+    there = f"there are {', '.join(cache.ttl_classes)}" if cache.ttl_classes else "no class is set up"
+    problem = f"Bad cache control: x-lamina-cache-class: {there}; the setting cache.ttl_classes names them."
     return ApiError(400, problem, code="invalid_cache_control")
 
 

@@ -113,7 +113,8 @@ class Access:
             return _cannot_judge() if error.kind == "server_error" else _unknown()
         return ApiError(
             403,
-            "A tenant's key opens no administrator's route.",
+            "A tenant's key opens no administrator's route. Send the administrator's key, or a token: "
+            "`lamina tokens create` makes one.",
             code="not_administrator",
             kind="permission_error",
         )
