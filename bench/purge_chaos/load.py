@@ -20,6 +20,7 @@ _AFTER_FAILURE_S = 0.05
 _BETWEEN_PURGES_S = 0.1
 _OK = 200
 _MOST_TRIES = 5000
+_LEAST_PURGES = 20
 _VERSION = re.compile(rb"version (\d+)")
 _HEADERS = {
     "authorization": f"Bearer {KEY}",
@@ -69,7 +70,7 @@ class Load:
     Args:
         ports: of the replicas.
         upstream: whose version is raised before each purge.
-        requests: answers wanted.
+        requests: answers wanted; the load goes on until 20 purges returned too.
         seed: of all draws.
     """
 
@@ -82,8 +83,8 @@ class Load:
 
     @property
     def done(self) -> bool:
-        """Whether enough was answered."""
-        return self.tally.requests >= self._requests
+        """Whether enough was answered, with enough purges in between to say something."""
+        return self.tally.requests >= self._requests and self.tally.purges >= _LEAST_PURGES
 
     async def run(self, clients: int) -> None:
         """Returns when enough was answered."""

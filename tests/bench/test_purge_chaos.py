@@ -12,5 +12,6 @@ async def test_nothing_purged_is_served_while_parts_are_killed() -> None:
     assert report["stale"] == 0, report
     assert report["requests"] >= 450
     assert len(report["faults"]) == 8
-    assert report["purges"] > 8, "purges went on between the faults"
+    assert report["purges"] >= 20
+    assert report["faults"][-1]["after_purges"] > 0, "purges went on between the faults"
     assert report["answers"]["HIT"] > 0, "there was something to serve stale"
