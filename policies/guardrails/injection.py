@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from policies.guardrails.injection_views import injection_tokens
-from policies.guardrails.linear import LinearModel, read_model
+from policies.guardrails.linear import Cuttings, LinearModel, read_model
 from policies.guardrails.patterns import compiled, encoded
 from policies.guardrails.types import Action, Material, Subject, Verdict
 
@@ -56,12 +56,12 @@ class InjectionGuard:
             if carries(text):
                 yield "injection_carried"
         for text in subject.turn_texts:
-            if self.suspects(text):
+            if self.suspects(text, subject.cuttings):
                 yield "injection"
 
-    def suspects(self, text: str) -> bool:
+    def suspects(self, text: str, cuttings: Cuttings | None = None) -> bool:
         """Whether a turn reads like an injection."""
-        return self._model.alarms({"text": text}, injection_tokens(text))
+        return self._model.alarms({"text": text}, injection_tokens(text), cuttings)
 
 
 def hides(text: str) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from policies.guardrails.patterns import compiled, encoded
+from policies.guardrails.patterns import compiled, encoded, union
 
 _LOOKED_AT_CHARS = 20_000
 _MOST_PIECES = 20
@@ -102,11 +102,13 @@ _SIGNS = (
     ("decodes", _DECODES),
 )
 
+_ANY_SIGN = union(pattern for _, pattern in _SIGNS)
+
 
 def signs(text: str) -> list[str]:
     """Names of the signs that a text bears."""
     data = encoded(text)
-    return [name for name, pattern in _SIGNS if pattern.search(data)]
+    return [name for name, pattern in _SIGNS if pattern.search(data)] if _ANY_SIGN.search(data) else []
 
 
 def injection_tokens(text: str) -> Iterator[str]:
@@ -116,11 +118,11 @@ def injection_tokens(text: str) -> Iterator[str]:
     yield from found
     if len(found) > 1:
         yield "several signs"
-    if any(signs(view) for view in disguised(text)):
+    if any(_ANY_SIGN.search(encoded(view)) for view in disguised(text)):
         yield "disguised"
     if _ABOUT.search(encoded(text)):
         yield "about"
-        if found and not signs(_QUOTED.sub(" ", text)):
+        if found and not _ANY_SIGN.search(encoded(_QUOTED.sub(" ", text))):
             yield "quoted"
 
 

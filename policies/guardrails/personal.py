@@ -57,7 +57,9 @@ class PersonalGuard:
     def check(self, subject: Subject) -> Verdict | None:
         """Judges the last user turn."""
         question = subject.question
-        if question.strip() and self._model.alarms({"question": question}, personal_tokens(question)):
+        if question.strip() and self._model.alarms(
+            {"question": question}, personal_tokens(question), subject.cuttings
+        ):
             return Verdict(self.name, "personal", self._action, {"question": 1})
         return None
 

@@ -1,16 +1,26 @@
 """Personal data: what would tell one user about another if an answer were shared."""
 
+import re
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from policies.guardrails import pii_numbers, pii_words
 from policies.guardrails.patterns import Candidate, any_of, compiled, encoded
 from policies.guardrails.types import Action, Material, Subject, Verdict
 
 Accept = Callable[[Candidate], bool]
-Rule = tuple[str, Any, Accept]
-"""Kind, pattern, and the closer look at what it matches."""
 
+
+class Rule(NamedTuple):
+    """Kind, pattern, the closer look at what it matches, and a sign without which it accepts nothing."""
+
+    kind: str
+    pattern: Any
+    accept: Accept
+    needs: str = "digit"
+
+
+_SIGNS = {"digit": re.compile(rb"\d"), "@": re.compile(b"@"), ":": re.compile(b":"), "": re.compile(b"")}
 _SHORT_BYTES = 500
 _AROUND_BYTES = 64
 
@@ -31,25 +41,25 @@ class PiiGuard:
         self._action = material.action
         self._public = frozenset(_plain(contact) for contact in material.public)
         words: list[Rule] = [
-            ("email", pii_words.EMAIL, pii_words.is_email),
-            ("birth", pii_words.BIRTH, pii_words.is_birth),
-            ("licence", pii_words.LICENCE, pii_words.is_licence),
-            ("person", pii_words.PERSON, pii_words.is_person),
-            ("address", pii_words.ADDRESS, pii_words.is_address),
-            ("address", pii_words.LIVES, pii_words.is_address),
+            Rule("email", pii_words.EMAIL, pii_words.is_email, "@"),
+            Rule("birth", pii_words.BIRTH, pii_words.is_birth),
+            Rule("licence", pii_words.LICENCE, pii_words.is_licence),
+            Rule("person", pii_words.PERSON, pii_words.is_person, ""),
+            Rule("address", pii_words.ADDRESS, pii_words.is_address),
+            Rule("address", pii_words.LIVES, pii_words.is_address),
         ]
         numbers: list[Rule] = [
-            ("card", pii_numbers.CARD, pii_numbers.is_card),
-            ("ip", pii_numbers.IPV4, pii_numbers.is_ip),
-            *((each.kind, each.pattern, each.accepts) for each in pii_numbers.national_ids()),
-            ("phone", pii_numbers.PHONE, pii_numbers.is_phone),
+            Rule("card", pii_numbers.CARD, pii_numbers.is_card),
+            Rule("ip", pii_numbers.IPV4, pii_numbers.is_ip),
+            *(Rule(each.kind, each.pattern, each.accepts) for each in pii_numbers.national_ids()),
+            Rule("phone", pii_numbers.PHONE, pii_numbers.is_phone),
         ]
         self._words = words
         self._numbers = numbers
         self._anywhere: list[Rule] = [
-            *((each.kind, each.pattern, each.accepts) for each in pii_numbers.lettered_ids()),
-            ("iban", pii_numbers.IBAN, pii_numbers.is_iban),
-            ("ip", pii_numbers.IPV6, pii_numbers.is_ip),
+            *(Rule(each.kind, each.pattern, each.accepts) for each in pii_numbers.lettered_ids()),
+            Rule("iban", pii_numbers.IBAN, pii_numbers.is_iban),
+            Rule("ip", pii_numbers.IPV6, pii_numbers.is_ip, ":"),
         ]
         self._many_digits = compiled(r"\d(?:[^\d\r\n]{0,3}\d){4,}")
 
@@ -73,7 +83,12 @@ class PiiGuard:
         return list(dict.fromkeys(found))
 
     def _in(self, data: bytes, rules: list[Rule]) -> Iterator[str]:
-        return (kind for kind, rule, accept in rules if any_of(rule, data, self._but_public(accept)))
+        there = {sign for sign, pattern in _SIGNS.items() if data and pattern.search(data)}
+        return (
+            rule.kind
+            for rule in rules
+            if rule.needs in there and any_of(rule.pattern, data, self._but_public(rule.accept))
+        )
 
     def _around_digits(self, data: bytes) -> bytes:
         """The text without what stands far from groups of digits; numbers and their surroundings stay whole."""

@@ -60,7 +60,9 @@ class RefusalGuard:
         """Any refusing choice is enough."""
         for answer in subject.answer_texts:
             if may_refuse(answer) and self._model.alarms(
-                {"answer": answer, "question": subject.question}, refusal_tokens(answer, subject.question)
+                {"answer": answer, "question": subject.question},
+                refusal_tokens(answer, subject.question),
+                subject.cuttings,
             ):
                 return Verdict(self.name, "refusal", self._action, {"answer": 1})
         return None

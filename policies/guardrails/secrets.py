@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import orjson
 
-from policies.guardrails.patterns import Candidate, any_of, compiled, encoded
+from policies.guardrails.patterns import Candidate, any_of, compiled, encoded, union
 from policies.guardrails.types import Action, Material, Subject, Verdict
 
 _VENDORS = r"""(?:^|[^A-Za-z0-9_])(?:sk-(?:ant-|or-|proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,}|gsk_[A-Za-z0-9]{40,}
@@ -90,6 +90,7 @@ class SecretsGuard:
             ("secret_assigned", compiled(_COMPARED), _is_value),
             ("secret_said", compiled(_SAID), _is_random),
         ]
+        self._worth_a_look = union([self._private_key, *self._shapes, *(rule for _, rule, _ in self._rules)])
 
     def check(self, subject: Subject) -> Verdict | None:
         """The first kind of secret found in any text."""
@@ -100,6 +101,8 @@ class SecretsGuard:
         return None
 
     def _find(self, text: bytes) -> str | None:
+        if not self._worth_a_look.search(text):
+            return None
         if self._private_key.search(text):
             return "secret_private_key"
         if any(shape.search(text) for shape in self._shapes):

@@ -35,7 +35,7 @@ class TimeBoundGuard:
         question = subject.question
         if not question.strip():
             return None
-        if says_now(question) or self._model.alarms({"question": question}):
+        if says_now(question) or self._model.alarms({"question": question}, (), subject.cuttings):
             return Verdict(self.name, "time_bound", self._action, {"question": 1}, self._ttl_s)
         return None
 

@@ -22,6 +22,6 @@ class ToxicityGuard:
     def check(self, subject: Subject) -> Verdict | None:
         """The first text that reaches the threshold."""
         for part, texts in (("answer", subject.answer_texts), ("question", (subject.question,))):
-            if any(text and self._model.alarms({"text": text}) for text in texts):
+            if any(text and self._model.alarms({"text": text}, (), subject.cuttings) for text in texts):
                 return Verdict(self.name, "toxicity", self._action, {part: 1})
         return None

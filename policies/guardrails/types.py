@@ -5,6 +5,7 @@ from typing import ClassVar, Literal, Protocol
 
 import msgspec
 
+from policies.guardrails.linear import Cuttings
 from policies.types import Json
 
 Action = Literal["refuse", "private", "exact_only", "short_life"]
@@ -27,6 +28,7 @@ class Subject(msgspec.Struct, frozen=True):
         response_format: of the request, or None.
         size_bytes: of the answer as it would be stored; 0 when not known.
         scope_kind: who would share the entry: tenant, user, session or conversation.
+        cuttings: what guards that read the same texts have cut already.
     """
 
     question: str
@@ -37,6 +39,7 @@ class Subject(msgspec.Struct, frozen=True):
     response_format: Json | None = None
     size_bytes: int = 0
     scope_kind: str = "tenant"
+    cuttings: Cuttings = msgspec.field(default_factory=Cuttings)
 
     @property
     def prompt_texts(self) -> tuple[str, ...]:
