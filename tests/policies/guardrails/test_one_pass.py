@@ -13,10 +13,9 @@ from policies.guardrails.patterns import any_of, compiled, encoded, union
 from policies.guardrails.pii import PiiGuard
 from policies.guardrails.types import Material
 
-_PIECES = st.sampled_from(
-    "ignore| all |rules|system prompt|reveal the |password|: |=|'x9%k2Qz'|eyJhbGci|EYJ|a@b.de|\n|1|2024|born on "
-    "|passport |my name is |Ann |Main Street|12 |::|ab:cd:|\u00e9".split("|")
-)
+_WORDS = ("ignore", " all ", "rules", "system prompt", "reveal the ", "password", "born on ", "passport ")
+_NAMES = ("my name is ", "Ann ", "Main Street", "a@b.de", "'x9%k2Qz'", "eyJhbGci", "EYJ", "ab:cd:")
+_PIECES = st.sampled_from((*_WORDS, *_NAMES, ": ", "=", "\n", "1", "2024", "12 ", "::", "\u00e9"))
 TEXTS = st.lists(_PIECES | st.text(max_size=4), max_size=14).map("".join)
 
 
