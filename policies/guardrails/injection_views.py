@@ -2,8 +2,8 @@
 
 import base64
 import binascii
-import codecs
 import re
+import string
 from collections.abc import Iterator
 from urllib.parse import unquote
 
@@ -11,11 +11,15 @@ from policies.guardrails.patterns import compiled, encoded, union
 
 _LOOKED_AT_CHARS = 20_000
 _MOST_PIECES = 20
-_LEET = str.maketrans("013457@$!", "oieastasi")
+_LEET = bytes.maketrans(b"013457@$!", b"oieastasi")
+_LETTERS = string.ascii_lowercase
+_TURNED = _LETTERS[13:] + _LETTERS[:13]
+_ROT13 = bytes.maketrans((_LETTERS + _LETTERS.upper()).encode(), (_TURNED + _TURNED.upper()).encode())
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?:[0-9a-fA-F]{2}){12,4000}")
 _BASE64 = re.compile(r"(?<![0-9A-Za-z+/=])[A-Za-z0-9+/_-]{16,8000}={0,2}")
 _BINARY = re.compile(r"(?:[01]{8}[ ,]?){6,1000}")
 _SPACED = re.compile(r"(?:\b\w[ .*_-]){4,40}\w\b")
+_DIGIT = re.compile(r"\d")
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})")
 
 _VERBS = (
@@ -105,43 +109,42 @@ _SIGNS = (
 _ANY_SIGN = union(pattern for _, pattern in _SIGNS)
 
 
-def signs(text: str) -> list[str]:
-    """Names of the signs that a text bears."""
-    data = encoded(text)
+def signs(data: bytes) -> list[str]:
+    """Names of the signs that an encoded text bears."""
     return [name for name, pattern in _SIGNS if pattern.search(data)] if _ANY_SIGN.search(data) else []
 
 
 def injection_tokens(text: str) -> Iterator[str]:
     """What the model is told beside the words."""
     text = text[:_LOOKED_AT_CHARS]
-    found = signs(text)
+    data = encoded(text)
+    found = signs(data)
     yield from found
     if len(found) > 1:
         yield "several signs"
-    if any(_ANY_SIGN.search(encoded(view)) for view in disguised(text)):
+    if any(_ANY_SIGN.search(view) for view in disguised(text, data)):
         yield "disguised"
-    if _ABOUT.search(encoded(text)):
+    if _ABOUT.search(data):
         yield "about"
         if found and not _ANY_SIGN.search(encoded(_QUOTED.sub(" ", text))):
             yield "quoted"
 
 
-def disguised(text: str) -> Iterator[str]:
-    """What the text says when its disguises are undone; readings that make no sense are among them."""
-    text = text[:_LOOKED_AT_CHARS]
-    if any(sign.isdigit() for sign in text):
-        yield text.translate(_LEET)
-    yield text[::-1]
-    yield codecs.encode(text, "rot13")
-    if _PERCENT.search(text):
-        yield unquote(text, errors="replace")
+def disguised(text: str, data: bytes) -> Iterator[bytes]:
+    """What a text, given encoded too, says when its disguises are undone; some readings make no sense."""
+    if _DIGIT.search(text):
+        yield data.translate(_LEET)
+    yield data[::-1] if text.isascii() else encoded(text[::-1])
+    yield data.translate(_ROT13)
+    if "%" in text and _PERCENT.search(text):
+        yield encoded(unquote(text, errors="replace"))
     if _SPACED.search(text):
-        yield _SPACED.sub(lambda match: re.sub(r"[ .*_-]", "", match[0]), text)
+        yield encoded(_SPACED.sub(lambda match: re.sub(r"[ .*_-]", "", match[0]), text))
     for pattern, undo in ((_HEX, bytes.fromhex), (_BASE64, _from_base64), (_BINARY, _from_binary)):
         for number, match in enumerate(pattern.finditer(text)):
             if number >= _MOST_PIECES:
                 break
-            yield _readable(undo(match[0]))
+            yield encoded(_readable(undo(match[0])))
 
 
 def _from_base64(piece: str) -> bytes:

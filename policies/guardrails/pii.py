@@ -1,11 +1,11 @@
 """Personal data: what would tell one user about another if an answer were shared."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
 from policies.guardrails import pii_numbers, pii_words
-from policies.guardrails.patterns import Candidate, any_of, compiled, encoded
+from policies.guardrails.patterns import Candidate, any_of, compiled, encoded, union
 from policies.guardrails.types import Action, Material, Subject, Verdict
 
 Accept = Callable[[Candidate], bool]
@@ -21,6 +21,23 @@ class Rule(NamedTuple):
 
 
 _SIGNS = {"digit": re.compile(rb"\d"), "@": re.compile(b"@"), ":": re.compile(b":"), "": re.compile(b"")}
+
+
+class _Rules:
+    """Rules that are looked for together; a text in which none of them can be costs one pass."""
+
+    def __init__(self, rules: tuple[Rule, ...]) -> None:
+        self.rules = rules
+        self._any = union(rule.pattern for rule in rules)
+
+    def worth_a_try(self, data: bytes) -> Iterable[Rule]:
+        """Those that may find something."""
+        if not data or not self._any.search(data):
+            return ()
+        there = {sign for sign, pattern in _SIGNS.items() if pattern.search(data)}
+        return (rule for rule in self.rules if rule.needs in there)
+
+
 _SHORT_BYTES = 500
 _AROUND_BYTES = 64
 
@@ -40,7 +57,10 @@ class PiiGuard:
     def __init__(self, material: Material) -> None:
         self._action = material.action
         self._public = frozenset(_plain(contact) for contact in material.public)
-        words: list[Rule] = [
+        anywhere = [
+            *(Rule(each.kind, each.pattern, each.accepts) for each in pii_numbers.lettered_ids()),
+            Rule("iban", pii_numbers.IBAN, pii_numbers.is_iban),
+            Rule("ip", pii_numbers.IPV6, pii_numbers.is_ip, ":"),
             Rule("email", pii_words.EMAIL, pii_words.is_email, "@"),
             Rule("birth", pii_words.BIRTH, pii_words.is_birth),
             Rule("licence", pii_words.LICENCE, pii_words.is_licence),
@@ -48,19 +68,14 @@ class PiiGuard:
             Rule("address", pii_words.ADDRESS, pii_words.is_address),
             Rule("address", pii_words.LIVES, pii_words.is_address),
         ]
-        numbers: list[Rule] = [
+        numbers = [
             Rule("card", pii_numbers.CARD, pii_numbers.is_card),
             Rule("ip", pii_numbers.IPV4, pii_numbers.is_ip),
             *(Rule(each.kind, each.pattern, each.accepts) for each in pii_numbers.national_ids()),
             Rule("phone", pii_numbers.PHONE, pii_numbers.is_phone),
         ]
-        self._words = words
-        self._numbers = numbers
-        self._anywhere: list[Rule] = [
-            *(Rule(each.kind, each.pattern, each.accepts) for each in pii_numbers.lettered_ids()),
-            Rule("iban", pii_numbers.IBAN, pii_numbers.is_iban),
-            Rule("ip", pii_numbers.IPV6, pii_numbers.is_ip, ":"),
-        ]
+        self._numbers = _Rules(tuple(numbers))
+        self._anywhere = _Rules(tuple(anywhere))
         self._many_digits = compiled(r"\d(?:[^\d\r\n]{0,3}\d){4,}")
 
     def check(self, subject: Subject) -> Verdict | None:
@@ -78,17 +93,16 @@ class PiiGuard:
         data = encoded(text)
         found = [
             *self._in(self._around_digits(data), self._numbers),
-            *self._in(data, self._anywhere + self._words),
+            *self._in(data, self._anywhere),
         ]
         return list(dict.fromkeys(found))
 
-    def _in(self, data: bytes, rules: list[Rule]) -> Iterator[str]:
-        there = {sign for sign, pattern in _SIGNS.items() if data and pattern.search(data)}
-        return (
+    def _in(self, data: bytes, rules: _Rules) -> list[str]:
+        return [
             rule.kind
-            for rule in rules
-            if rule.needs in there and any_of(rule.pattern, data, self._but_public(rule.accept))
-        )
+            for rule in rules.worth_a_try(data)
+            if any_of(rule.pattern, data, self._but_public(rule.accept))
+        ]
 
     def _around_digits(self, data: bytes) -> bytes:
         """The text without what stands far from groups of digits; numbers and their surroundings stay whole."""
