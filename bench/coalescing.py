@@ -1,9 +1,9 @@
 """Identical concurrent misses over several workers and replicas, and how many model calls they make.
 
-`python -m bench.coalescing [--json]`: two replicas of two workers each over one Redis and one SQLite file, as the
-supervisor starts workers; an upstream that streams for about a second. Clients, upstream and Redis share the
-machine with the workers, so what the machine cannot do at once shows in the tail: `bare` is the same crowd
-straight to the upstream.
+`python -m bench.coalescing [--json] [--call-s 1]`: two replicas of two workers each over one Redis and one SQLite
+file, as the supervisor starts workers; an upstream whose answers, streamed or whole, take `--call-s` seconds.
+Clients, upstream and Redis share the machine with the workers, so what the machine cannot do at once shows in the
+tail: `bare` is the same crowd straight to the upstream.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from gateway.supervisor.embedded_redis import find_redis_server
 from tests.upstream import Script, Upstream
 
 _KEY = "lam_bench_key_0123456789"
-_PIECES, _PIECE_S = 25, 0.04
+_PIECE_S = 0.04
 _WITHIN_S = 120
 
 
@@ -85,14 +85,16 @@ async def crowd(ports: list[int], keys: list[str], count: int, text: str) -> lis
 
 
 @contextlib.asynccontextmanager
-async def fleet(replicas: int = 2, workers: int = 2, tenants: int = 1, **cache: Any) -> AsyncIterator[Fleet]:
+async def fleet(
+    replicas: int = 2, workers: int = 2, tenants: int = 1, call_s: float = 1.0, **cache: Any
+) -> AsyncIterator[Fleet]:
     """Replicas of workers over one Redis, one database and one upstream."""
     with tempfile.TemporaryDirectory(prefix="lam-co-") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         redis_path = stack.enter_context(_redis(folder))
         async with Upstream() as upstream:
-            pieces = tuple(f"word{at} " for at in range(_PIECES))
-            upstream.default = Script(pieces=pieces, piece_delay_s=_PIECE_S, delay_s=0.0)
+            pieces = tuple(f"word{at} " for at in range(round(call_s / _PIECE_S)))
+            upstream.default = Script(pieces=pieces, piece_delay_s=_PIECE_S, whole_delay_s=call_s)
             settings = _settings(folder, redis_path, upstream, cache)
             keys = await _prepared(settings, tenants)
             path = folder / "settings.json"
@@ -201,9 +203,9 @@ def _figures(replies: list[Reply], calls: int) -> dict[str, Any]:
     }
 
 
-async def measure(count: int, rounds: int) -> dict[str, Any]:
+async def measure(count: int, rounds: int, call_s: float) -> dict[str, Any]:
     """The whole run."""
-    async with fleet(tenants=2) as it:
+    async with fleet(tenants=2, call_s=call_s) as it:
         for at in range(8):  # warm: connections, credentials, code
             await crowd(it.ports, it.keys, 8, f"warm {at}")
         alone = [(await ask(it.ports[0], _KEY, f"alone {at}", stream=True)).last_s for at in range(3)]
@@ -229,8 +231,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--call-s", type=float, default=1.0)
     options = parser.parse_args()
-    found = asyncio.run(measure(options.requests, options.rounds))
+    found = asyncio.run(measure(options.requests, options.rounds, options.call_s))
     found["machine"] = {"cores": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()[0]}
     sys.stdout.write(json.dumps(found, indent=None if options.json else 2) + "\n")
 

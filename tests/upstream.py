@@ -40,6 +40,7 @@ class Script:
         echo: the content is the request's body as JSON.
         delay_s: before the first byte.
         piece_delay_s: before each event of a stream, `[DONE]` included.
+        whole_delay_s: before an answer that is no stream.
         status, headers, body: of the reply; `body` (object or bytes) replaces the whole answer.
         content_type: overrides the one that fits.
         events: replaces the events of a stream: objects, or bytes sent as they are.
@@ -59,6 +60,7 @@ class Script:
     echo: bool = False
     delay_s: float = 0.0
     piece_delay_s: float = 0.0
+    whole_delay_s: float = 0.0
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: Json | bytes | None = None
@@ -230,6 +232,7 @@ class _Connection(asyncio.Protocol):
         elif call.method != "POST":
             self._reply(script, _MODELS)
         elif script.body is not None or script.status != 200 or not call.body.get("stream"):
+            await asyncio.sleep(script.whole_delay_s)
             self._reply(script, script.body if script.body is not None else _completion(call, script))
         else:
             await self._stream(call, script)
