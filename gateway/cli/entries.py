@@ -72,7 +72,9 @@ def show_(entry_id: str, tenant: str, *, text: bool, url: str | None, as_json: b
             facts.add_row(name, shown_text(str(value)))
         lines += [facts, ""]
     if text:
-        lines += [f"question: {shown_text(str(told['question']))}", f"answer: {shown_text(str(told['answer']))}"]
+        answers = [message.get("content") or message for message in told["answer"] or ()]
+        said = (("question", told["question"]), *(("answer", answer) for answer in answers))
+        lines += [f"{name}: {shown_text(str(text))}" for name, text in said]
     show(Outcome(told, Group(*lines)), as_json=as_json)
 
 

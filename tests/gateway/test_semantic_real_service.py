@@ -100,3 +100,34 @@ async def test_anthropics_protocol_gets_it_too(it: tuple[WholeSet, Upstream]) ->
         assert isinstance(told, anthropic.types.TextBlock)
         assert told.text == "Hello from upstream"
     assert len(upstream.calls) == calls
+
+
+async def test_the_command_line_shows_previews_and_purges_by_meaning(it: tuple[WholeSet, Upstream]) -> None:
+    running, _ = it
+    await taught(running, seed=8)
+    listed = (await running.done("entries", "list", "--model", "m"))["entries"]
+    entry = next(one for one in listed if one["layer"] == "semantic")
+    shown = await running.done("entries", "show", entry["id"], "--text")
+    assert (shown["question"].strip(), shown["answer"][0]["content"]) == (QUESTION, "Hello from upstream")
+    near = ("purge", "--tenant", "default", "--near", PARAPHRASE, "--similarity", "0.8")
+    preview = await running.done(*near, "--dry-run")
+    assert preview["matches"]["semantic"] > 0
+    assert (await status_of(running, QUESTION, seed=8)).endswith("; detail=exact")
+    told = await running.done(*near)
+    assert (told["kind"], told["mode"]) == ("meaning", "hard")
+    assert told["members"] == preview["matches"]["semantic"]
+    assert "; hit" not in await status_of(running, PARAPHRASE, seed=8)
+
+
+async def test_the_command_line_deletes_an_entry_and_says_what_is_unknown(it: tuple[WholeSet, Upstream]) -> None:
+    running, _ = it
+    await status_of(running, "What is deleted?", seed=9)
+    [entry, *_] = (await running.done("entries", "list", "--limit", "1"))["entries"]
+    deleted = await running.done("entries", "delete", entry["id"])
+    assert (deleted["kind"], deleted["value"]) == ("entry", entry["id"])
+    listed = (await running.done("entries", "list", "--limit", "1000"))["entries"]
+    assert entry["id"] not in {one["id"] for one in listed}
+    dry = await running.done("purge", "--tenant", "default", "--tag", "nobody-has-this", "--dry-run")
+    assert set(dry["matches"].values()) == {0}
+    unknown = await running.lamina("entries", "list", "--tenant", "nobody")
+    assert (unknown.status, "nobody" in unknown.error) == (1, True)

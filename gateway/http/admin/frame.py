@@ -144,12 +144,13 @@ async def _once(request: Request, key: str, handle: Handle, *, repeatable: bool)
     async def change() -> Told:
         response = await _answered(request, handle)
         made.append(response)
-        return Told(response.status_code, bytes(response.body))
+        fields = {name: value for name, value in response.headers.items() if not name.startswith("content-")}
+        return Told(response.status_code, bytes(response.body), fields)
 
     told = await ask.once.run(wanted, change)
     if made:
         return made[0]
-    return Response(told.body, told.status, {"idempotency-replayed": "true"}, "application/json")
+    return Response(told.body, told.status, {**told.fields, "idempotency-replayed": "true"}, "application/json")
 
 
 async def _answered(request: Request, handle: Handle) -> Response:

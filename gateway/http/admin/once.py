@@ -7,9 +7,10 @@ because it may hold a secret that is shown once. Source: draft-ietf-httpapi-idem
 import hashlib
 import hmac
 import os
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 
+import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -27,10 +28,11 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An answer in one piece."""
+    """An answer in one piece; `fields` are the header fields that belong to what it says."""
 
     status: int
     body: bytes
+    fields: Mapping[str, str] = field(default_factory=dict)
     replayed: bool = False
 
 
@@ -104,7 +106,8 @@ class Once:
 
     async def _keep(self, name: OnceName, asked: Asked, told: Told) -> None:
         nonce = os.urandom(_NONCE_BYTES)
-        sealed = nonce + AESGCM(self._cipher_key(asked)).encrypt(nonce, told.body, asked.digest)
+        kept = orjson.dumps(dict(told.fields)) + b"\n" + told.body
+        sealed = nonce + AESGCM(self._cipher_key(asked)).encrypt(nonce, kept, asked.digest)
         try:
             await self._kept.finish(name, told.status, sealed)
         except DatabaseUnavailable:  # the change is made: that is what the caller must be told
@@ -124,10 +127,11 @@ class Once:
         sealed = row.sealed
         try:
             cipher = AESGCM(self._cipher_key(asked))
-            body = cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], row.request)
+            kept = cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], row.request)
+            fields, _, body = kept.partition(b"\n")
+            return Told(row.status, body, orjson.loads(fields), replayed=True)
         except (InvalidTag, ValueError):
             raise _unreadable() from None
-        return Told(row.status, body, replayed=True)
 
     def _name(self, asked: Asked) -> OnceName:
         key = asked.key

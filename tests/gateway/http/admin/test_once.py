@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -56,7 +56,8 @@ class Doer:
             return {"secret": f"lam_{body.what}_{self.done[body.what]}"}
 
         @router.post("/deeds", status_code=201)
-        async def once(_caller: Operator, body: Deed) -> dict[str, Any]:
+        async def once(_caller: Operator, body: Deed, response: Response) -> dict[str, Any]:
+            response.headers["cache-group-invalidation"] = '"docs"'
             return await do(body)
 
         @router.post("/again", openapi_extra=REPEATABLE)
@@ -109,6 +110,11 @@ async def test_the_same_is_told_again_and_not_done_again(it: Asking, doer: Doer)
     assert (second.status, second.body) == (first.status, first.body)
     assert "idempotency-replayed" not in first.headers
     assert second.headers["idempotency-replayed"] == "true"
+    for told in (first, second):
+        assert (told.headers["cache-group-invalidation"], told.headers["content-type"]) == (
+            '"docs"',
+            "application/json",
+        )
     assert doer.done["x"] == 1
     assert (await it.ask(ADMIN, DEEDS)).body == {"secret": "lam_x_2"}
 
