@@ -2,7 +2,8 @@
 
 `python -m bench.semantic_kills --kills 1000 --json`. Clients ask a few hundred questions in two wordings, whose
 answers live 20 seconds, so rows come and go; the service gets SIGKILL at random moments, also while it starts.
-Every request must be answered, and in the end the index must hold exactly the rows of the database.
+Every request must be answered, and in the end the index must hold exactly the rows of the database. The service
+is started again at once, beside the set; `--supervised` leaves that to the set, which waits up to 5 s.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import json
 import os
 import random
 import signal
+import socket
 import sqlite3
 import statistics
 import subprocess
@@ -37,6 +39,8 @@ _CLIENTS = 4
 _PAUSE_S = 0.02
 _SETTLE_S = 90.0
 _QUESTIONS = 400
+_LONGEST_LIFE_S = 1.5
+_START_S = 60.0
 _CURL = ("curl", "-sf", "--data-binary", "@-", "-H", "content-type: application/msgpack", "--unix-socket")
 
 
@@ -86,15 +90,58 @@ class Load:
             time.sleep(_PAUSE_S)
 
 
+class Service:
+    """The service as a process of ours, which is killed and started again.
+
+    Args:
+        home: of the set, whose database and master key it reads.
+        log: takes what it says.
+    """
+
+    def __init__(self, home: Home, log: Path) -> None:
+        place = home.root.with_name("service")
+        place.mkdir()
+        url = place / "database"
+        url.write_text(f"sqlite:///{home.database}")
+        files = ("--database-url-file", url, "--master-key-file", home.master_key, "--home", place / "home")
+        self._socket = home.semantic_socket
+        self._argv = [sys.executable, "-m", "semantic", "--socket", self._socket, *files]
+        self._log = log.open("ab")
+        self._running: subprocess.Popen[bytes] | None = None
+        self.served = 0
+
+    def start(self) -> None:
+        """Starts it and returns at once."""
+        self._running = subprocess.Popen(
+            [str(word) for word in self._argv], env=child_environment({}), stdout=self._log, stderr=self._log
+        )
+
+    def wait_until_it_serves(self) -> None:
+        """Returns when it answers, or when it does not within a minute."""
+        ends = time.monotonic() + _START_S
+        while not _ready(self._socket) and time.monotonic() < ends:
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """Kills it with SIGKILL; counts whether it was serving by then."""
+        if self._running is None:
+            return
+        self.served += _ready(self._socket)
+        self._running.kill()
+        self._running.wait()
+
+
 @contextlib.contextmanager
-def whole_set(folder: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+def whole_set(folder: Path, *, supervised: bool) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """`lamina serve` over an upstream that answers at once; gives its port and process."""
     upstream_port, port = free_port(), free_port()
+    elsewhere = f'semantic_url = "unix://{Home(folder / "home").semantic_socket}"'
     config = folder / "lamina.toml"
     config.write_text(
         f"""home = "{folder / "home"}"
 port = {port}
 bootstrap_key = "{_KEY}"
+{"" if supervised else elsewhere}
 cache = {{ mode = "semantic", ttl_s = 20 }}
 semantic = {{ sweep_s = 5 }}
 engine = {{ enabled = false }}
@@ -120,8 +167,21 @@ provider = "up"
             child.wait(40)
 
 
-def kill(served: subprocess.Popen[bytes], count: int, draw: random.Random) -> int:
-    """Kills the service so many times; returns how many it could not find one for within a second."""
+def kill_ours(service: Service, count: int, draw: random.Random) -> None:
+    """Kills the service so many times, and starts it again; it runs in the end."""
+    service.start()
+    for number in range(count):
+        if draw.random() < 0.5:
+            service.wait_until_it_serves()
+        time.sleep(draw.uniform(0.0, _LONGEST_LIFE_S))
+        service.kill()
+        service.start()
+        if number % 50 == 49:
+            print(f"{number + 1} kills, {service.served} of them while it served", file=sys.stderr, flush=True)
+
+
+def kill_supervised(served: subprocess.Popen[bytes], count: int, draw: random.Random) -> int:
+    """Kills the set's service so many times; returns how many it could not find one for within a second."""
     missed = 0
     for number in range(count):
         time.sleep(draw.uniform(0.05, 1.5))
@@ -165,6 +225,15 @@ def _same(home: Home) -> tuple[bool, int]:
     return False, len(live)
 
 
+def _ready(path: Path) -> bool:
+    """Whether something answers on the socket."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(0.2)
+        probe.connect(str(path))
+        return True
+    return False
+
+
 def _near(path: Path, asked: Near) -> NearRows:
     done = subprocess.run(
         [*_CURL, str(path), "http://semantic/v1/near"],
@@ -205,17 +274,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--supervised", action="store_true", help="let the set start the service again")
     given = parser.parse_args(arguments)
+    draw = random.Random(given.seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with whole_set(folder) as (port, served):
+        home, missed, service = Home(folder / "home"), 0, None
+        with whole_set(folder, supervised=given.supervised) as (port, served):
             begun = time.monotonic()
             with Load(port, given.seed) as load:
-                missed = kill(served, given.kills, random.Random(given.seed))
-            equal, rows = _same(Home(folder / "home"))
+                if given.supervised:
+                    missed = kill_supervised(served, given.kills, draw)
+                else:
+                    service = Service(home, folder / "service.log")
+                    kill_ours(service, given.kills, draw)
+            equal, rows = _same(home)
+            if service is not None:
+                service.kill()
     latencies = sorted(load.latencies_ms)
     report = {
         "kills": given.kills - missed,
+        "kills_while_it_served": service.served - 1 if service else None,
         "requests": sum(load.statuses.values()),
         "statuses": dict(load.statuses),
         "sources": dict(load.sources),
