@@ -106,15 +106,15 @@ class Service:
         files = ("--database-url-file", url, "--master-key-file", home.master_key, "--home", place / "home")
         self._socket = home.semantic_socket
         self._argv = [sys.executable, "-m", "semantic", "--socket", self._socket, *files]
-        self._log = log.open("ab")
+        self._log = log
         self._running: subprocess.Popen[bytes] | None = None
         self.served = 0
 
     def start(self) -> None:
         """Starts it and returns at once."""
-        self._running = subprocess.Popen(
-            [str(word) for word in self._argv], env=child_environment({}), stdout=self._log, stderr=self._log
-        )
+        argv = [str(word) for word in self._argv]
+        with self._log.open("ab") as log:
+            self._running = subprocess.Popen(argv, env=child_environment({}), stdout=log, stderr=log)
 
     def wait_until_it_serves(self) -> None:
         """Returns when it answers, or when it does not within a minute."""
@@ -154,10 +154,9 @@ provider = "up"
     )
     upstream = subprocess.Popen([sys.executable, "-m", "bench.fake_upstream", "--port", str(upstream_port)])
     environment = child_environment({"LAMINA_CONFIG": str(config)})
-    log = (folder / "lamina.log").open("wb")
-    served = subprocess.Popen(
-        [sys.executable, "-m", "gateway", "serve"], env=environment, stdout=log, stderr=subprocess.STDOUT
-    )
+    serve = [sys.executable, "-m", "gateway", "serve"]
+    with (folder / "lamina.log").open("wb") as log:
+        served = subprocess.Popen(serve, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
         _until(lambda: _get(port, "/readyz") == 200, 60)
         yield port, served
