@@ -69,25 +69,28 @@ class Load:
             thread.join(30)
 
     def _ask(self, draw: random.Random) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=30)) as connection:
+            while not self._stopped.is_set():
+                self._ask_once(connection, draw)
+                time.sleep(_PAUSE_S)
+
+    def _ask_once(self, connection: http.client.HTTPConnection, draw: random.Random) -> None:
         headers = {"authorization": f"Bearer {_KEY}", "content-type": "application/json"}
-        while not self._stopped.is_set():
-            question = text_of(draw.randrange(_QUESTIONS))
-            if draw.random() < 0.5:
-                question = f"Hello, {question.lower()} thanks"
-            body = json.dumps({"model": "m", "messages": [{"role": "user", "content": question}]})
-            begun = time.perf_counter()
-            try:
-                connection.request("POST", "/v1/chat/completions", body, headers)
-                reply = connection.getresponse()
-                reply.read()
-                self.statuses[str(reply.status)] += 1
-                self.sources[reply.headers.get("x-lamina-cache", "none")] += 1
-            except (OSError, http.client.HTTPException) as error:
-                self.statuses[type(error).__name__] += 1
-                connection.close()
-            self.latencies_ms.append(1000 * (time.perf_counter() - begun))
-            time.sleep(_PAUSE_S)
+        question = text_of(draw.randrange(_QUESTIONS))
+        if draw.random() < 0.5:
+            question = f"Hello, {question.lower()} thanks"
+        body = json.dumps({"model": "m", "messages": [{"role": "user", "content": question}]})
+        begun = time.perf_counter()
+        try:
+            connection.request("POST", "/v1/chat/completions", body, headers)
+            reply = connection.getresponse()
+            reply.read()
+            self.statuses[str(reply.status)] += 1
+            self.sources[reply.headers.get("x-lamina-cache", "none")] += 1
+        except (OSError, http.client.HTTPException) as error:
+            self.statuses[type(error).__name__] += 1
+            connection.close()
+        self.latencies_ms.append(1000 * (time.perf_counter() - begun))
 
 
 class Service:
