@@ -12,7 +12,15 @@ def differs(stored: Facts, asked: Facts) -> str | None:
     other = stored.targets & asked.origins - stored.origins
     if one and other:
         return f"{' '.join(sorted(one))} / {' '.join(sorted(other))}"
+    turned = _turned(stored, asked) | _turned(asked, stored)
+    if turned:
+        return f"from / to {' '.join(sorted(turned))}"
     return _swapped(stored.order, asked.order)
+
+
+def _turned(whole: Facts, other: Facts) -> frozenset[str]:
+    """Where one question names both ends, what it comes from and the other one goes to."""
+    return (whole.sources & other.targets) - whole.targets - other.origins
 
 
 def _swapped(ours: tuple[str, ...], theirs: tuple[str, ...]) -> str | None:

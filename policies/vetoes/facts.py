@@ -29,6 +29,7 @@ class Facts(msgspec.Struct, frozen=True):
         marks: members of the closed groups.
         order: content and the words that relate it, pronouns folded to their person; for swaps.
         origins, targets: the words behind `from` and before `to`; the words behind `to` and `into`.
+        sources: the words behind a `from` that a `to` or `into` follows, so that both ends are named.
         negations: number of negating words; only whether it is odd counts.
         denied: the content words behind the negating ones.
         initials: the first letters of the words, so that an abbreviation is found in what it stands for.
@@ -54,5 +55,6 @@ class Facts(msgspec.Struct, frozen=True):
     order: tuple[str, ...] = ()
     origins: frozenset[str] = frozenset()
     targets: frozenset[str] = frozenset()
+    sources: frozenset[str] = frozenset()
     initials: str = ""
     unread: bytes = b""

@@ -1,4 +1,4 @@
-"""Tense and time words: once, still, not yet."""
+"""Tense and time words: once, still, not yet; how it was, and how to do it."""
 
 from policies.vetoes.exclusion import clash
 from policies.vetoes.facts import Facts
@@ -9,5 +9,8 @@ _ALIKE = 0.4
 
 def differs(stored: Facts, asked: Facts) -> str | None:
     """The members of one group that the questions do not share, when they are else alike."""
+    told = clash(stored, asked, "voice")
+    if told:
+        return told
     found = clash(stored, asked, "tense")
     return found if found and likeness(stored, asked) >= _ALIKE else None

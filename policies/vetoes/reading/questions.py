@@ -26,6 +26,8 @@ _OF_WHAT = {
     "age": "age", "colour": "colour", "color": "colour", "size": "size", "address": "place",
     "country": "country", "city": "city", "language": "language", "temperature": "temperature",
 }  # fmt: skip
+_MODALS = frozenset({"do", "can", "could", "should", "would", "might", "must"})
+_ASKERS = frozenset({"i", "we", "you", "one"})
 _LEADING = frozenset({
     "hi", "hello", "hey", "hiya", "please", "pls", "so", "and", "but", "ok", "at", "by", "from", "in", "for",
     "until", "till", "to", "on", "since", "of", "with", "after", "do", "does", "you", "can", "could", "tell",
@@ -37,6 +39,20 @@ _FORMS = {
     "who's": "who", "why's": "why", "how's": "how", "what's": "what", "whats": "what", "hows": "how",
     "which": "what",
 }  # fmt: skip
+
+
+def voice(row: Sequence[Token]) -> set[str]:
+    """`instructs` where a text asks how to do something, `tells` where it asks how something was."""
+    found = set()
+    for at, token in enumerate(row):
+        if token.text not in {"how", "hows", "how's"}:
+            continue
+        follows = [each.text for each in row[at + 1 : at + 3]]
+        if follows[:1] == ["to"] or (len(follows) > 1 and follows[0] in _MODALS and follows[1] in _ASKERS):
+            found.add("instructs")
+        elif follows[:1] in (["was"], ["were"]):
+            found.add("tells")
+    return found
 
 
 def asked(row: Sequence[Token]) -> set[str]:

@@ -53,9 +53,9 @@ class _Reading:
         at, size = 0, len(self.row)
         while at < size:
             at = self._step(at)
-        asked = questions.asked(self.row)
-        if asked:
-            self.marks.setdefault("asks", {}).setdefault("asks", set()).update(asked)
+        for kind, said in (("asks", questions.asked(self.row)), ("voice", questions.voice(self.row))):
+            if said:
+                self.marks.setdefault(kind, {}).setdefault(kind, set()).update(said)
         origins, targets = relations.ends(self.row, self.lexicon.fillers)
         senses = self.lexicon.senses
         return Facts(
@@ -77,6 +77,7 @@ class _Reading:
             order=relations.order(self.row, self.lexicon.fillers),
             origins=origins,
             targets=targets,
+            sources=relations.sources(self.row, self.lexicon.fillers),
             initials="".join([token.text[0] for token in self.row if token.kind == "word"]),
             unread=unread,
         )

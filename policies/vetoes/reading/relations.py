@@ -12,6 +12,7 @@ _RELATING = frozenset({"to", "from", "into", "by", "than", "and", "or", "with", 
                        "without", "versus", "vs", "on", "of", "in"})  # fmt: skip
 _ARROWS = frozenset({"to", "into", "->", "=>"})
 _REACH = 4
+_SPAN = 6
 
 
 def order(row: Sequence[Token], fillers: frozenset[str]) -> tuple[str, ...]:
@@ -38,6 +39,15 @@ def ends(row: Sequence[Token], fillers: frozenset[str]) -> tuple[frozenset[str],
             targets |= _next(row[at + 1 : at + 1 + _REACH], fillers)
             origins |= _next(row[at - 1 : at] if at else (), fillers)
     return frozenset(origins), frozenset(targets)
+
+
+def sources(row: Sequence[Token], fillers: frozenset[str]) -> frozenset[str]:
+    """The words behind a `from` whose other end follows it, as in `from A to B`."""
+    found: set[str] = set()
+    for at, token in enumerate(row):
+        if token.text == "from" and any(each.text in _ARROWS for each in row[at + 2 : at + 2 + _SPAN]):
+            found |= _next(row[at + 1 : at + 1 + _REACH], fillers)
+    return frozenset(found)
 
 
 def _next(words: Sequence[Token], fillers: frozenset[str]) -> set[str]:
