@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from gateway.settings_cache import Frozen, Mode
 from policies.guardrails import GUARDRAILS
 from policies.guardrails.types import Action
+from policies.semantic import LEAST_CHANCE
 
 MarkForm = Literal["drop", "cache_control", "breakpoint"]
 
@@ -104,8 +105,8 @@ class SemanticSettings(Frozen):
     max_wrong: Annotated[float, Field(gt=0, lt=1)] = 0.01
     rule: Literal["learned", "fixed"] = "learned"
     audit_share: Annotated[float, Field(ge=0, le=1)] = 0.02
-    min_probability: Annotated[float, Field(ge=0, le=1)] = 0.9
-    min_conversation_probability: Annotated[float, Field(ge=0, le=1)] = 0.65
+    min_probability: Annotated[float, Field(ge=0, le=1)] = LEAST_CHANCE.turn
+    min_conversation_probability: Annotated[float, Field(ge=0, le=1)] = LEAST_CHANCE.conversation
     label_half_life_s: Annotated[float, Field(ge=3600)] = 30 * 24 * 3600
     feedback_similarity: Annotated[float, Field(gt=0, le=1)] = 0.93
     conversations: bool = True

@@ -39,8 +39,7 @@ class Script:
         extra: further top-level fields of the answer or of each chunk.
         echo: the content is the request's body as JSON.
         delay_s: before the first byte.
-        piece_delay_s: before each event of a stream, `[DONE]` included.
-        whole_delay_s: before an answer that is no stream.
+        piece_delay_s, whole_delay_s: before each event of a stream, `[DONE]` included; before a whole answer.
         status, headers, body: of the reply; `body` (object or bytes) replaces the whole answer.
         content_type: overrides the one that fits.
         events: replaces the events of a stream: objects, or bytes sent as they are.

@@ -19,6 +19,7 @@ VETOES: dict[str, str] = {
     "antonym": "policies.vetoes.antonym:differs",
     "converse": "policies.vetoes.converse:differs",
     "action": "policies.vetoes.action:differs",
+    "harm": "policies.vetoes.harm:differs",
     "place": "policies.vetoes.place:differs",
     "modifier": "policies.vetoes.modifier:differs",
     "tense": "policies.vetoes.tense:differs",
