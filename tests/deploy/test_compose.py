@@ -66,7 +66,7 @@ def test_a_service_is_hardened(name: str) -> None:
     assert limits.keys() == {"cpus", "memory", "pids"}
 
 
-@pytest.mark.parametrize("name", SERVICES.keys() - JOBS)
+@pytest.mark.parametrize("name", sorted(SERVICES.keys() - JOBS))
 def test_a_service_has_a_health_check_and_comes_back(name: str) -> None:
     service = SERVICES[name]
     health = service["healthcheck"]
