@@ -111,7 +111,13 @@ class Service:
         self._argv = [sys.executable, "-m", "semantic", "--socket", self._socket, *files]
         self._log = log
         self._running: subprocess.Popen[bytes] | None = None
-        self.served = 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
     def start(self) -> None:
         """Starts it and returns at once."""
@@ -125,13 +131,14 @@ class Service:
         while not _ready(self._socket) and time.monotonic() < ends:
             time.sleep(0.02)
 
-    def kill(self) -> None:
-        """Kills it with SIGKILL; counts whether it was serving by then."""
+    def kill(self) -> bool:
+        """Kills it with SIGKILL; returns whether it was serving by then."""
         if self._running is None:
-            return
-        self.served += _ready(self._socket)
+            return False
+        served = _ready(self._socket)
         self._running.kill()
         self._running.wait()
+        return served
 
 
 @contextlib.contextmanager
@@ -169,17 +176,18 @@ provider = "up"
             child.wait(40)
 
 
-def kill_ours(service: Service, count: int, draw: random.Random) -> None:
-    """Kills the service so many times, and starts it again; it runs in the end."""
-    service.start()
+def kill_ours(service: Service, count: int, draw: random.Random) -> int:
+    """Kills the service so many times, and starts it again; returns how often it was serving."""
+    served = 0
     for number in range(count):
         if draw.random() < 0.5:
             service.wait_until_it_serves()
         time.sleep(draw.uniform(0.0, _LONGEST_LIFE_S))
-        service.kill()
+        served += service.kill()
         service.start()
         if number % 50 == 49:
-            print(f"{number + 1} kills, {service.served} of them while it served", file=sys.stderr, flush=True)
+            print(f"{number + 1} kills, {served} of them while it served", file=sys.stderr, flush=True)
+    return served
 
 
 def kill_supervised(served: subprocess.Popen[bytes], count: int, draw: random.Random) -> int:
@@ -278,25 +286,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--supervised", action="store_true", help="let the set start the service again")
     given = parser.parse_args(arguments)
-    draw = random.Random(given.seed)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        home, missed, service = Home(folder / "home"), 0, None
-        with whole_set(folder, supervised=given.supervised) as (port, served):
-            begun = time.monotonic()
-            with Load(port, given.seed) as load:
-                if given.supervised:
-                    missed = kill_supervised(served, given.kills, draw)
-                else:
-                    service = Service(home, folder / "service.log")
-                    kill_ours(service, given.kills, draw)
-            equal, rows = _same(home)
-            if service is not None:
-                service.kill()
+        report = _measured(Path(name), given.kills, given.seed, supervised=given.supervised)
+    print(json.dumps(report) if given.json else json.dumps(report, indent=2))
+    return 0 if report["index_equals_rows"] and set(report["statuses"]) == {"200"} else 1
+
+
+def _measured(folder: Path, kills: int, seed: int, *, supervised: bool) -> dict[str, Any]:
+    """The whole run, as it is printed."""
+    home, draw = Home(folder / "home"), random.Random(seed)
+    missed, served = 0, None
+    with whole_set(folder, supervised=supervised) as (port, gateway), contextlib.ExitStack() as stack:
+        begun = time.monotonic()
+        service = None if supervised else stack.enter_context(Service(home, folder / "service.log"))
+        with Load(port, seed) as load:
+            if service is None:
+                missed = kill_supervised(gateway, kills, draw)
+            else:
+                served = kill_ours(service, kills, draw)
+        equal, rows = _same(home)
     latencies = sorted(load.latencies_ms)
-    report = {
-        "kills": given.kills - missed,
-        "kills_while_it_served": service.served - 1 if service else None,
+    return {
+        "kills": kills - missed,
+        "kills_while_it_served": served,
         "requests": sum(load.statuses.values()),
         "statuses": dict(load.statuses),
         "sources": dict(load.sources),
@@ -309,8 +321,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "index_equals_rows": equal,
         "spent_s": round(time.monotonic() - begun, 1),
     }
-    print(json.dumps(report) if given.json else json.dumps(report, indent=2))
-    return 0 if equal and set(load.statuses) == {"200"} else 1
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from semantic.remembered import Remembered
 LEAST_LIKENESS = 0.4
 """Of two last turns; below, the conversations are not compared."""
 
-HARD_VETOES = frozenset({"number", "date", "code", "unread"})
+HARD_VETOES = frozenset({"number", "date", "code", "harm", "unread"})
 """Vetoes of last turns that hold in any context; the others also speak where only the ellipsis differs."""
 
 _REMEMBERED_TURNS = 50_000

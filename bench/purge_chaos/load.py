@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import contextlib
 import random
 import re
 import time
@@ -80,22 +81,30 @@ class Load:
         self._upstream = upstream
         self._requests = requests
         self._seed = seed
+        self._purging: asyncio.Task[None] | None = None
 
     @property
     def done(self) -> bool:
-        """Whether enough was answered, with enough purges in between to say something."""
+        """Whether enough was answered, with enough purges in between to say something, or purging has failed."""
+        if self._purging is not None and self._purging.done():
+            return True
         return self.tally.requests >= self._requests and self.tally.purges >= _LEAST_PURGES
 
     async def run(self, clients: int) -> None:
-        """Returns when enough was answered."""
+        """Returns when enough was answered.
+
+        Raises:
+            RuntimeError: no purge was confirmed any more.
+        """
         timeout = aiohttp.ClientTimeout(total=_DEADLINE_S)
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-            purging = asyncio.create_task(self._purge(session, random.Random(self._seed)))
+            purging = self._purging = asyncio.create_task(self._purge(session, random.Random(self._seed)))
             draws = [random.Random(self._seed + 1 + number) for number in range(clients)]
             await asyncio.gather(*(self._ask(session, draw) for draw in draws))
             purging.cancel()
-            await asyncio.gather(purging, return_exceptions=True)
+            with contextlib.suppress(asyncio.CancelledError):
+                await purging
 
     async def _ask(self, session: aiohttp.ClientSession, draw: random.Random) -> None:
         while not self.done:

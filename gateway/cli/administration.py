@@ -31,6 +31,7 @@ UNANNOUNCED = (
     "give the command again when Redis answers to be sure"
 )
 _PIPE_COLUMNS = 120
+_HARMLESS = "\n\t\u200d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +125,13 @@ def shown_time(at: float | None) -> str:
 
 
 def shown_text(text: str) -> str:
-    """Writes free text so that it cannot style the terminal."""
-    return escape(text)
+    """Writes free text so that it can neither style nor drive the terminal: control characters in escaped form."""
+    plain = (sign if sign.isprintable() or sign in _HARMLESS else _visible(sign) for sign in text)
+    return escape("".join(plain))
+
+
+def _visible(sign: str) -> str:
+    return sign.encode("unicode_escape").decode()
 
 
 async def _open_and(work: Callable[[Office], Awaitable[T]], settings: Settings) -> T:

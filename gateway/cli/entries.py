@@ -1,5 +1,6 @@
 """`lamina entries list|show|delete`."""
 
+import json
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -72,9 +73,8 @@ def show_(entry_id: str, tenant: str, *, text: bool, url: str | None, as_json: b
             facts.add_row(name, shown_text(str(value)))
         lines += [facts, ""]
     if text:
-        answers = [message.get("content") or message for message in told["answer"] or ()]
-        said = (("question", told["question"]), *(("answer", answer) for answer in answers))
-        lines += [f"{name}: {shown_text(str(text))}" for name, text in said]
+        said = [("question", told["question"]), *(("answer", _said(message)) for message in told["answer"] or ())]
+        lines += [f"{name}: {shown_text(str(words))}" for name, words in said]
     show(Outcome(told, Group(*lines)), as_json=as_json)
 
 
@@ -94,6 +94,12 @@ def delete(entry_id: str, tenant: str, reason: str, *, url: str | None, as_json:
 def _client(url: str | None) -> GatewayClient:
     settings = settings_from_environment()
     return GatewayClient(gateway_url(settings, url), administrators_key(settings))
+
+
+def _said(message: dict[str, Any]) -> str:
+    """The text of an answer, or all of it as JSON where it has none."""
+    content = message.get("content")
+    return content if isinstance(content, str) and content else json.dumps(message, ensure_ascii=False)
 
 
 def _good(answer: Answer) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 from rich.console import Group, RenderableType
-from rich.markup import escape
 from rich.text import Text
 
 from gateway.cli.administration import Outcome, json_option, show, shown_text, table
@@ -102,9 +101,9 @@ def _meaning(meaning: Mapping[str, Any] | None) -> str:
     if meaning is None:
         return "not asked: an earlier step decided"
     if not meaning["asked"]:
-        return f"not asked: {escape(meaning['reason'])}"
+        return f"not asked: {shown_text(meaning['reason'])}"
     spent = sum(meaning["spent_ms"])
-    return f"{meaning['decision']}: {escape(meaning['reason'])}" + (f" ({spent:.1f} ms)" if spent else "")
+    return f"{meaning['decision']}: {shown_text(meaning['reason'])}" + (f" ({spent:.1f} ms)" if spent else "")
 
 
 def _guards(guards: list[Mapping[str, Any]]) -> list[RenderableType]:

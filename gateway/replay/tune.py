@@ -9,7 +9,7 @@ from gateway.replay.layer import LayerRules
 from gateway.replay.prepare import Prepared
 from gateway.replay.run import Replayed, replay
 
-PROBABILITIES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.99)
+PROBABILITIES = (0.5, 0.7, 0.8, 0.87, 0.9, 0.95, 0.97, 0.99)
 """Settings of `semantic.min_probability` that are tried."""
 
 BUDGET_SHARES = (1.0, 0.5, 0.25)

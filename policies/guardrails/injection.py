@@ -56,7 +56,7 @@ class InjectionGuard:
             if carries(text):
                 yield "injection_carried"
         for text in subject.turn_texts:
-            if self.suspects(text, subject.cuttings):
+            if self.suspects(text, subject.cuttings if text == subject.question else None):
                 yield "injection"
 
     def suspects(self, text: str, cuttings: Cuttings | None = None) -> bool:

@@ -11,6 +11,7 @@ from policies.guardrails.patterns import compiled, encoded, union
 
 _LOOKED_AT_CHARS = 20_000
 _MOST_PIECES = 20
+_ONE_PASS_BYTES = 4_000  # beyond, the automaton of all signs outgrows those of each
 _LEET = bytes.maketrans(b"013457@$!", b"oieastasi")
 _LETTERS = string.ascii_lowercase
 _TURNED = _LETTERS[13:] + _LETTERS[:13]
@@ -111,7 +112,16 @@ _ANY_SIGN = union(pattern for _, pattern in _SIGNS)
 
 def signs(data: bytes) -> list[str]:
     """Names of the signs that an encoded text bears."""
-    return [name for name, pattern in _SIGNS if pattern.search(data)] if _ANY_SIGN.search(data) else []
+    if len(data) <= _ONE_PASS_BYTES and not _ANY_SIGN.search(data):
+        return []
+    return [name for name, pattern in _SIGNS if pattern.search(data)]
+
+
+def bears_a_sign(data: bytes) -> bool:
+    """Whether it bears any."""
+    if len(data) <= _ONE_PASS_BYTES:
+        return _ANY_SIGN.search(data) is not None
+    return any(pattern.search(data) for _, pattern in _SIGNS)
 
 
 def injection_tokens(text: str) -> Iterator[str]:
@@ -122,11 +132,11 @@ def injection_tokens(text: str) -> Iterator[str]:
     yield from found
     if len(found) > 1:
         yield "several signs"
-    if any(_ANY_SIGN.search(view) for view in disguised(text, data)):
+    if any(bears_a_sign(view) for view in disguised(text, data)):
         yield "disguised"
     if _ABOUT.search(data):
         yield "about"
-        if found and not _ANY_SIGN.search(encoded(_QUOTED.sub(" ", text))):
+        if found and not bears_a_sign(encoded(_QUOTED.sub(" ", text))):
             yield "quoted"
 
 

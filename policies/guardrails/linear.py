@@ -113,7 +113,7 @@ class Cuttings:
 
     def _fits(self, field: Field, text: str) -> bool:
         limit = field.head + field.tail
-        return len(text) <= limit or (len(text) <= _REACH_CHARS * limit and len(self._whole(text)) <= limit)
+        return 2 * len(text) <= limit or (len(text) <= _REACH_CHARS * limit and len(self._whole(text)) <= limit)
 
     def _of_both_ends(self, text: str, field: Field) -> list[str]:
         if len(text) > _REACH_CHARS * (field.head + field.tail):

@@ -63,7 +63,7 @@ class PiiGuard:
             Rule("ip", pii_numbers.IPV6, pii_numbers.is_ip, ":"),
             Rule("email", pii_words.EMAIL, pii_words.is_email, "@"),
             Rule("birth", pii_words.BIRTH, pii_words.is_birth),
-            Rule("licence", pii_words.LICENCE, pii_words.is_licence),
+            Rule("licence", pii_words.LICENCE, pii_words.is_licence, ""),
             Rule("person", pii_words.PERSON, pii_words.is_person, ""),
             Rule("address", pii_words.ADDRESS, pii_words.is_address),
             Rule("address", pii_words.LIVES, pii_words.is_address),

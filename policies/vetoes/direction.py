@@ -19,7 +19,7 @@ def differs(stored: Facts, asked: Facts) -> str | None:
 
 
 def _turned(whole: Facts, other: Facts) -> frozenset[str]:
-    """Where one question names both ends, what it comes from and the other one goes to."""
+    """Where one question, which has both ends in a clause, comes from, and the other one goes to."""
     return (whole.sources & other.targets) - whole.targets - other.origins
 
 

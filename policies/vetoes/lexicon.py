@@ -20,6 +20,7 @@ Mark = tuple[str, str, str]
 GROUPED, NARROWING = -1_000_000, -2_000_000
 """Senses at or below them say that a word is a member of a closed group, and of one that narrows what is asked."""
 
+_NO_SYNONYMS = frozenset({"harm"})
 _NARROWING = frozenset({"modifier", "person", "place", "scope"})
 
 _FORMS: dict[str, Callable[[str], tuple[str, ...]]] = {
@@ -231,7 +232,7 @@ def _senses(synonyms: str, meanings: Mapping[str, Meaning], likewise: str) -> di
             senses.setdefault(stem(word), set()).add(-number)
     numbers: dict[Mark, int] = {}
     for word, meaning in meanings.items():
-        for mark in meaning.marks:
+        for mark in (each for each in meaning.marks if each[0] not in _NO_SYNONYMS):
             known = numbers.setdefault(mark, (NARROWING if mark[0] in _NARROWING else GROUPED) - len(numbers))
             senses.setdefault(stem(word), set()).add(known)
     return {word: frozenset(found) for word, found in senses.items()}

@@ -8,7 +8,7 @@ _ALIKE = 0.4
 
 
 def differs(stored: Facts, asked: Facts) -> str | None:
-    """The members of one group that the questions do not share, when they are else alike."""
+    """How it was and how to do it; or members of one group that are not shared by questions else alike."""
     told = clash(stored, asked, "voice")
     if told:
         return told

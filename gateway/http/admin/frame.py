@@ -25,6 +25,7 @@ DEFAULT_LIMIT = 100
 MOST_LIMIT = 1000
 _SAFE = frozenset({"GET", "HEAD"})
 _KEY = "idempotency-key"
+_TOLD_AGAIN = frozenset({"cache-group-invalidation"})
 
 Handle = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -144,7 +145,7 @@ async def _once(request: Request, key: str, handle: Handle, *, repeatable: bool)
     async def change() -> Told:
         response = await _answered(request, handle)
         made.append(response)
-        fields = {name: value for name, value in response.headers.items() if not name.startswith("content-")}
+        fields = {name: value for name, value in response.headers.items() if name in _TOLD_AGAIN}
         return Told(response.status_code, bytes(response.body), fields)
 
     told = await ask.once.run(wanted, change)

@@ -23,6 +23,7 @@ IN_FLIGHT_S = 60.0
 """A change takes milliseconds; one that is open for longer was cut short."""
 
 _NONCE_BYTES = 12
+_FORMAT = b"2"
 _TRIES = 3
 
 
@@ -107,7 +108,7 @@ class Once:
     async def _keep(self, name: OnceName, asked: Asked, told: Told) -> None:
         nonce = os.urandom(_NONCE_BYTES)
         kept = orjson.dumps(dict(told.fields)) + b"\n" + told.body
-        sealed = nonce + AESGCM(self._cipher_key(asked)).encrypt(nonce, kept, asked.digest)
+        sealed = nonce + AESGCM(self._cipher_key(asked)).encrypt(nonce, kept, _FORMAT + asked.digest)
         try:
             await self._kept.finish(name, told.status, sealed)
         except DatabaseUnavailable:  # the change is made: that is what the caller must be told
@@ -127,7 +128,7 @@ class Once:
         sealed = row.sealed
         try:
             cipher = AESGCM(self._cipher_key(asked))
-            kept = cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], row.request)
+            kept = cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], _FORMAT + row.request)
             fields, _, body = kept.partition(b"\n")
             return Told(row.status, body, orjson.loads(fields), replayed=True)
         except (InvalidTag, ValueError):

@@ -50,7 +50,7 @@ def voice(row: Sequence[Token]) -> set[str]:
         follows = [each.text for each in row[at + 1 : at + 3]]
         if follows[:1] == ["to"] or (len(follows) > 1 and follows[0] in _MODALS and follows[1] in _ASKERS):
             found.add("instructs")
-        elif follows[:1] in (["was"], ["were"]):
+        elif follows[:1] in (["was"], ["were"]) and not _ASKERS.intersection(follows):
             found.add("tells")
     return found
 

@@ -45,9 +45,19 @@ def sources(row: Sequence[Token], fillers: frozenset[str]) -> frozenset[str]:
     """The words behind a `from` whose other end follows it, as in `from A to B`."""
     found: set[str] = set()
     for at, token in enumerate(row):
-        if token.text == "from" and any(each.text in _ARROWS for each in row[at + 2 : at + 2 + _SPAN]):
+        if token.text == "from" and _other_end(row[at + 2 : at + 2 + _SPAN]):
             found |= _next(row[at + 1 : at + 1 + _REACH], fillers)
     return frozenset(found)
+
+
+def _other_end(row: Sequence[Token]) -> bool:
+    """Whether an arrow follows in the same clause."""
+    for token in row:
+        if token.kind in {"stop", "comma"}:
+            return False
+        if token.text in _ARROWS:
+            return True
+    return False
 
 
 def _next(words: Sequence[Token], fillers: frozenset[str]) -> set[str]:

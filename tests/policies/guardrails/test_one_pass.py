@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from policies.guardrails import pii_numbers, pii_words, secrets
-from policies.guardrails.injection_views import _ANY_SIGN, _SIGNS, signs
+from policies.guardrails.injection_views import _ANY_SIGN, _SIGNS, bears_a_sign, signs
 from policies.guardrails.linear import Cuttings, Field, buckets
 from policies.guardrails.patterns import any_of, compiled, encoded, union
 from policies.guardrails.pii import PiiGuard
@@ -26,6 +26,9 @@ def test_the_union_of_signs_is_found_just_where_one_of_them_is(text: str) -> Non
     each = [name for name, pattern in _SIGNS if pattern.search(data)]
     assert (_ANY_SIGN.search(data) is not None) == bool(each)
     assert signs(data) == each
+    assert bears_a_sign(data) == bool(each)
+    long = data + b" nothing" * 600
+    assert bears_a_sign(long) == any(pattern.search(long) for _, pattern in _SIGNS)
 
 
 @given(TEXTS)
@@ -105,6 +108,20 @@ def test_no_rule_is_passed_over_by_the_first_look(text: str) -> None:
         tried = {rule.pattern for rule in rules.worth_a_try(data)}
         for rule in rules.rules:
             assert rule.pattern in tried or not any_of(rule.pattern, data, rule.accept), rule.kind
+
+
+def test_too_many_candidates_count_as_a_find_without_a_digit_too() -> None:
+    assert _GUARD.kinds("passport ABCDE. " * 301) == ["licence"]
+
+
+def test_features_are_those_that_the_models_were_trained_on() -> None:
+    """Taken from the code that trained them: a text that lower case makes longer is cut all the same."""
+    found = buckets([Field("text", 2, (3, 5), head=4, tail=2)], 16, {"text": "\u0130" * 6})
+    assert [len(each) for each, _ in found] == [7, 2]
+    found = buckets([Field("question", 2, (0, 0))], 16, {"question": "Is it 5?"})
+    assert [sorted(each) for each, _ in found] == [
+        [9285, 12341, 18647, 31759, 35382, 40382, 41417, 45542, 56491, 59893]
+    ]
 
 
 def test_words_and_numbers_are_all_asked() -> None:

@@ -9,15 +9,17 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from fastapi import APIRouter, Response
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.db import Database, TokenRepository
+from gateway.db.once import OnceRow
 from gateway.errors import ApiError, DatabaseUnavailable
 from gateway.http.admin.bodies import Body
 from gateway.http.admin.frame import READS, REPEATABLE, Operator, Reader, area
-from gateway.http.admin.once import IN_FLIGHT_S, Once
+from gateway.http.admin.once import IN_FLIGHT_S, Asked, Once
 from tests.gateway.db.conftest import (
     FORGET,
     migrated_postgres,
@@ -203,6 +205,18 @@ async def test_the_database_holds_neither_key_nor_answer(it: Asking, records_url
         assert b"lam_x_1" not in raw
         assert b"key-of-the-caller" not in raw
         assert b"admin_once" in raw
+
+
+async def test_what_another_version_kept_is_not_misread(it: Asking, doer: Doer) -> None:
+    await it.ask(ADMIN, DEEDS, once="k")
+    once = it.surface._once
+    asked = Asked("admin", "k", b"d" * 32, repeatable=False)
+    nonce = bytes(12)
+    older = nonce + AESGCM(once._cipher_key(asked)).encrypt(nonce, b'{"secret":"lam_x_1"}', asked.digest)
+    with pytest.raises(ApiError) as refused:
+        once._again(asked, OnceRow(asked.digest, 0.0, 201, older))
+    assert refused.value.code == "already_done"
+    assert doer.done["x"] == 1
 
 
 async def test_an_answer_that_cannot_be_opened_is_not_done_again(it: Asking, doer: Doer) -> None:
