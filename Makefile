@@ -1,10 +1,12 @@
 # Everything runs from the virtual environment in .venv, which these targets make and keep up to date.
-# PYTHON=/path/to/python3.12 chooses the interpreter it is made from; ARGS are passed on.
+# PYTHON=/path/to/python3.12 chooses the interpreter it is made from; ARGS are passed on;
+# tests run on WORKERS processes.
 
 SHELL := /bin/sh
 BIN := .venv/bin
 PYTHON ?=
 ARGS ?=
+WORKERS ?= 2
 export PYTHON
 
 .DEFAULT_GOAL := help
@@ -37,10 +39,10 @@ types: install-dev  ## strict type check
 	$(BIN)/mypy
 
 test: install-dev  ## the whole suite, with real Redis, PostgreSQL and model
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-fast: install-dev  ## the suite without whole processes and models
-	$(BIN)/pytest -m "not slow" $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow" $(ARGS)
 
 bench: install  ## requests per second of exact hits, as JSON
 	$(BIN)/python -m bench.exact $(ARGS)

@@ -125,7 +125,7 @@ async def test_a_run_that_is_stopped_goes_on_where_it_was(
 ) -> None:
     asked = [f"Stopped by {sent.name}, question {number}?" for number in range(24)]
     file = request_file(tmp_path / "prompts", *asked)
-    upstream.default = Script(delay_s=0.1)
+    upstream.default = Script(delay_s=0.3)
     environment = {"PATH": os.environ["PATH"], "LAMINA_HOME": str(it.running.home), "LAMINA_CONFIG": os.devnull}
     words = ("warm", file, "--model", "m", "--concurrency", "2", "--json")
     child = await asyncio.create_subprocess_exec(
