@@ -91,6 +91,7 @@ class Settings(Frozen):
         secret: master secret for entry authentication and engine salts; made in `home` when absent.
         redis_url: Redis that runs elsewhere (`redis://`, `rediss://`, `unix://`); no embedded one is started.
         database_url: database that runs elsewhere (`postgresql://`, `sqlite:///`); else SQLite in `home`.
+        database_deadline_ms: longest time of a call to the database; whoever is known is served without it.
         engine_url: engine that runs elsewhere; no embedded one is started.
         semantic_url: semantic service that runs elsewhere (`http://`, `https://`, `unix://`); no embedded one is
             started.
@@ -107,6 +108,7 @@ class Settings(Frozen):
     secret: SecretStr | None = None
     redis_url: SecretStr | None = None
     database_url: SecretStr | None = None
+    database_deadline_ms: Annotated[float, Field(gt=0, le=60_000)] = 2000.0
     engine_url: str | None = None
     semantic_url: str | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -142,7 +142,7 @@ async def _open_and(work: Callable[[Office], Awaitable[T]], settings: Settings) 
         except OSError as error:
             raise SettingsError(f"cannot make home {resolved.home}: {error.strerror}") from None
     url = resolved.database_url.get_secret_value() if resolved.database_url else ""
-    database = Database.open(url)
+    database = Database.open(url, deadline_s=settings.database_deadline_ms / 1000)
     try:
         await database.migrate()
         office = Office(database, RedisAnnouncer.from_settings(settings), _actor(), time.time())

@@ -35,7 +35,9 @@ async def first_key(settings: Settings, within_s: float = 0.0) -> str | None:
 async def _once(settings: Settings) -> str | None:
     assert settings.database_url is not None  # noqa: S101  (with_home_services filled it)
     preset = settings.bootstrap_key.get_secret_value() if settings.bootstrap_key else None
-    database = Database.open(settings.database_url.get_secret_value())
+    database = Database.open(
+        settings.database_url.get_secret_value(), deadline_s=settings.database_deadline_ms / 1000
+    )
     try:
         await database.migrate()
         return await bootstrap(database, preset, time.time())

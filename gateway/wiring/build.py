@@ -123,7 +123,7 @@ async def build(settings: Settings, clock: Clock | None = None) -> Gateway:
     log = make_logger(settings.log_level, os.getpid(), lines)
     background: set[asyncio.Task[None]] = set()
     link = _link(settings, metrics)
-    database = Database.open(_secret(settings.database_url))
+    database = Database.open(_secret(settings.database_url), deadline_s=settings.database_deadline_ms / 1000)
     encryption = open_encryption(settings, database, lambda reason: metrics.fault("encryption", reason), now_s)
     data_keys = None if encryption is None else encryption.data_keys
     raiser = _raiser(link, background)

@@ -21,6 +21,8 @@ from tests.servers.redis import RedisServer
 from tests.upstream import Upstream
 
 KEY = "lam_test_key_of_the_default_tenant"
+PATIENCE_S = 20.0
+"""Of the database: no test fails because a disk was busy for two seconds."""
 
 
 @dataclass(slots=True)
@@ -78,6 +80,7 @@ def settings_for(home: Path, upstream: Upstream, redis_url: str, **changes: Any)
         "secret": SecretStr("s" * 40),
         "redis_url": SecretStr(redis_url),
         "database_url": SecretStr(f"sqlite:///{home / 'lamina.db'}"),
+        "database_deadline_ms": 1000 * PATIENCE_S,
         "engine": {"enabled": False},
         "providers": {"up": ProviderSettings(base_url=upstream.base_url)},
         "models": (ModelSettings(name="m", provider="up", aliases=("alias",)),),
@@ -89,7 +92,8 @@ def settings_for(home: Path, upstream: Upstream, redis_url: str, **changes: Any)
 @contextlib.asynccontextmanager
 async def running(settings: Settings, upstream: Upstream) -> AsyncIterator[Stand]:
     """Serves on a free port of the loopback until the block ends."""
-    database = Database.open(settings.database_url.get_secret_value() if settings.database_url else "")
+    url = settings.database_url.get_secret_value() if settings.database_url else ""
+    database = Database.open(url, deadline_s=PATIENCE_S)
     await database.migrate()
     await bootstrap(database, KEY, time.time())
     app = create_app(settings)

@@ -67,7 +67,7 @@ class Bench:
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    database = Database.open(f"sqlite:///{tmp_path}/lamina.db")
+    database = Database.open(f"sqlite:///{tmp_path}/lamina.db", deadline_s=20)
     await database.migrate()
     tenant = await TenantRepository(database).create("acme", "test", 1.0)
     made = Bench(database, tenant.tenant_id, most_waiting=4)

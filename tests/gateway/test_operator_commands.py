@@ -43,6 +43,11 @@ def request_file(path: Path, *lines: Any) -> str:
     return str(path)
 
 
+def _heed_interrupts() -> None:
+    """A shell that runs the tests in the background makes them, and what they start, ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def kept(file: str) -> list[str]:
     """The lines of the state beside a file."""
     state = Path(f"{file}.done")
@@ -134,6 +139,7 @@ async def test_a_run_that_is_stopped_goes_on_where_it_was(
         cwd=ROOT,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
+        preexec_fn=_heed_interrupts,
     )
     await until(lambda: len(kept(file)) > 6, within_s=30)
     child.send_signal(sent)

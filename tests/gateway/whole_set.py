@@ -145,6 +145,7 @@ def whole_set(home: Path, *, semantic: str = "semantic", **environment: str) -> 
             "LAMINA_WORKERS": "2",
             "LAMINA_BOOTSTRAP_KEY": KEY,
             "LAMINA_ENGINE__ENABLED": "false",
+            "LAMINA_DATABASE_DEADLINE_MS": "20000",
             "LAMINA_PROVIDERS": json.dumps({"up": {"base_url": f"unix://{path}"}}),
             "LAMINA_MODELS": json.dumps([{"name": "m", "provider": "up"}]),
         }

@@ -136,7 +136,7 @@ class Nominator:
 @contextlib.asynccontextmanager
 async def nominating(socket_path: Path, database_url: str) -> AsyncIterator[Nominator]:
     """Serves in this loop until the block ends; the database must have its tables by the first nomination."""
-    app = Nominator(Database.open(database_url))
+    app = Nominator(Database.open(database_url, deadline_s=20))
     server = uvicorn.Server(uvicorn.Config(app, uds=str(socket_path), log_config=None, lifespan="off"))
     server.install_signal_handlers = lambda: None  # type: ignore[method-assign, attr-defined]
     serving = asyncio.create_task(server._serve())
@@ -201,7 +201,7 @@ def main() -> None:
     parser.add_argument("--database-url-file", type=Path)
     options, _ = parser.parse_known_args()
     url = options.database_url or options.database_url_file.read_text()
-    app = Nominator(Database.open(url))
+    app = Nominator(Database.open(url, deadline_s=20))
     uvicorn.run(app, uds=str(options.socket), log_config=None, lifespan="off")
 
 

@@ -21,7 +21,7 @@ NOW_S = 1_000_000.0
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    opened = Database.open(f"sqlite:///{tmp_path}/lamina.db")
+    opened = Database.open(f"sqlite:///{tmp_path}/lamina.db", deadline_s=20)
     await opened.migrate()
     yield opened
     await opened.close()

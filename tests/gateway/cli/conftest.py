@@ -72,7 +72,7 @@ def announcer() -> ToldAnnouncer:
 @pytest.fixture
 async def office(tmp_path: Path, announcer: ToldAnnouncer) -> AsyncIterator[Office]:
     """The seam below the commands: real records, a fake announcer."""
-    database = Database.open(f"sqlite:///{tmp_path}/lamina.db")
+    database = Database.open(f"sqlite:///{tmp_path}/lamina.db", deadline_s=20)
     await database.migrate()
     yield Office(database, announcer, "cli:test", 1000.0)
     await database.close()

@@ -23,7 +23,7 @@ def test_from_an_empty_home_to_a_key_that_opens(lamina: Lamina, home: Path) -> N
     assert "cannot be shown again" in key.err
 
     async def owner() -> str | None:
-        database = Database.open(f"sqlite:///{home}/lamina.db")
+        database = Database.open(f"sqlite:///{home}/lamina.db", deadline_s=20)
         state = await TenantRepository(database).by_key_digest(key_digest(key.out.strip()))
         await database.close()
         return state.name if state else None
@@ -96,7 +96,7 @@ def test_each_scope_is_one_row_of_the_log(
     assert said["announced"] is True
 
     async def log() -> list[tuple[object, ...]]:
-        database = Database.open(f"sqlite:///{home}/lamina.db")
+        database = Database.open(f"sqlite:///{home}/lamina.db", deadline_s=20)
         rows = await PurgeRepository(database).since(said["tenant_id"], 0)
         actors = [row.actor for row in await AuditRepository(database).since()]
         await database.close()

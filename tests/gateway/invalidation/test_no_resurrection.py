@@ -110,7 +110,7 @@ class NoResurrection(RuleBasedStateMachine):
         return self.runner.run(work)
 
     async def _open(self) -> None:
-        self.database = Database.open(f"sqlite:///{Path(self.folder.name) / 'lamina.db'}")
+        self.database = Database.open(f"sqlite:///{Path(self.folder.name) / 'lamina.db'}", deadline_s=20)
         await self.database.migrate()
         record = await TenantRepository(self.database).create("t", "test", time.time())
         self.tenant_id = record.tenant_id

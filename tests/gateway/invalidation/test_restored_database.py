@@ -26,14 +26,14 @@ class Restored:
 
     async def open(self, folder: Path) -> None:
         before, after = folder / "before.db", folder / "after.db"
-        database = Database.open(f"sqlite:///{before}")
+        database = Database.open(f"sqlite:///{before}", deadline_s=20)
         await database.migrate()
         tenant = await TenantRepository(database).create("t", "test", 0.0)
         self.tenant_id = tenant.tenant_id
         self.key, _ = await KeyRepository(database).create("t", "k", "test", 0.0)
         await database.close()
         shutil.copy(before, after)
-        database = Database.open(f"sqlite:///{before}")
+        database = Database.open(f"sqlite:///{before}", deadline_s=20)
         for _ in range(2):
             await PurgeRepository(database).append(self.tenant_id, "tag", "x", "hard", "test", "", 0.0)
         await KeyRepository(database).create("t", "k2", "test", 0.0)
@@ -41,7 +41,7 @@ class Restored:
         await database.close()
         assert state is not None
         await RedisAnnouncer(self.target, embedded=False).announce(self.tenant_id, state.auth_seq, state.purge_seq)
-        self.database = Database.open(f"sqlite:///{after}")
+        self.database = Database.open(f"sqlite:///{after}", deadline_s=20)
         self.purges = PurgeRepository(self.database)
 
     async def replica(self) -> TenantReplica:

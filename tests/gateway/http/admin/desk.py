@@ -103,7 +103,7 @@ async def asking(
     url: str | None = None,
 ) -> AsyncIterator[Asking]:
     """A surface over these routers."""
-    database = Database.open(url or f"sqlite:///{folder}/lamina.db")
+    database = Database.open(url or f"sqlite:///{folder}/lamina.db", deadline_s=20)
     await database.migrate()
     metrics = Metrics(asyncio.get_running_loop().call_later)
     clock = [NOW_S]
