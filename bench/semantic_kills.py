@@ -182,7 +182,7 @@ def kill_ours(service: Service, count: int, draw: random.Random) -> int:
     for number in range(count):
         if draw.random() < 0.5:
             service.wait_until_it_serves()
-        time.sleep(draw.uniform(0.0, _LONGEST_LIFE_S))
+        time.sleep(_LONGEST_LIFE_S * draw.random() ** 2)  # short lives are likelier than long ones
         served += service.kill()
         service.start()
         if number % 50 == 49:
