@@ -73,7 +73,10 @@ def show_(entry_id: str, tenant: str, *, text: bool, url: str | None, as_json: b
             facts.add_row(name, shown_text(str(value)))
         lines += [facts, ""]
     if text:
-        said = [("question", told["question"]), *(("answer", _said(message)) for message in told["answer"] or ())]
+        said = [
+            ("question", told["question"] or "not kept"),
+            *(("answer", _said(message)) for message in told["answer"] or ()),
+        ]
         lines += [f"{name}: {shown_text(str(words))}" for name, words in said]
     show(Outcome(told, Group(*lines)), as_json=as_json)
 

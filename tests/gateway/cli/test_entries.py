@@ -16,7 +16,7 @@ class Told:
     """A gateway that tells of one entry."""
 
     def __init__(self, answer: list[dict[str, Any]]) -> None:
-        self.body = {"entries": [ENTRY], "question": "Who made it?", "answer": answer}
+        self.body: dict[str, Any] = {"entries": [ENTRY], "question": "Who made it?", "answer": answer}
         self.paths: list[str] = []
 
     def get(self, path: str) -> Answer:
@@ -24,8 +24,11 @@ class Told:
         return Answer(200, {}, self.body)
 
 
-def shown(monkeypatch: pytest.MonkeyPatch, answer: list[dict[str, Any]]) -> str:
+def shown(
+    monkeypatch: pytest.MonkeyPatch, answer: list[dict[str, Any]], question: str | None = "Who made it?"
+) -> str:
     told = Told(answer)
+    told.body["question"] = question
     monkeypatch.setattr(entries, "_client", lambda _url: told)
     done = CliRunner().invoke(entries.entries, ["show", "ab" * 32, "--text"])
     assert done.exit_code == 0, done.output
@@ -39,6 +42,10 @@ def test_question_and_answer_are_shown_in_words(monkeypatch: pytest.MonkeyPatch)
     assert r"answer: Ada did.\x1b[2J" in output
     assert "\x1b" not in output, "what a model said cannot drive the terminal"
     assert "{'" not in output
+
+
+def test_a_question_that_the_exact_layer_does_not_keep_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "question: not kept" in shown(monkeypatch, [{"content": "Ada did."}], None)
 
 
 def test_an_answer_without_words_is_shown_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
