@@ -126,12 +126,14 @@ def shown_time(at: float | None) -> str:
 
 def shown_text(text: str) -> str:
     """Writes free text so that it can neither style nor drive the terminal: control characters in escaped form."""
-    plain = (sign if sign.isprintable() or sign in _HARMLESS else _visible(sign) for sign in text)
-    return escape("".join(plain))
+    return escape(plain(text, harmless=_HARMLESS))
 
 
-def _visible(sign: str) -> str:
-    return sign.encode("unicode_escape").decode()
+def plain(text: str, *, harmless: str = "") -> str:
+    """The text with every control character, but the harmless ones, in escaped form; by itself it is one line."""
+    return "".join(
+        sign if sign.isprintable() or sign in harmless else sign.encode("unicode_escape").decode() for sign in text
+    )
 
 
 async def _open_and(work: Callable[[Office], Awaitable[T]], settings: Settings) -> T:

@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.progress import track
 from rich.text import Text
 
-from gateway.cli.administration import Outcome, json_option, show, shown_text, table
+from gateway.cli.administration import Outcome, json_option, plain, show, shown_text, table
 from gateway.ledger.prices import price_table
 from gateway.replay.prepare import read_log
 from gateway.settings import settings_from_environment
@@ -98,21 +98,16 @@ def _shown(found: Diagnosis, money: Callable[[Ailment], str | None], top: int, *
     for number, one in enumerate(found.ailments[:top], 1):
         rows.add_row(
             f"{number} {one.kind}",
-            one.place,
+            shown_text(one.place),
             shown_text(one.model),
             f"{one.requests:,}",
             f"{one.lost_tokens:,.0f}",
             money(one) or "unknown",
         )
-        parts.append(Text(f"{number}  {one.remedy}"))
+        parts.append(Text(f"{number}  {plain(one.remedy)}"))
         if quoted and one.before != one.now:
-            parts.append(Text(f"   before …{_quoted(one.before)}…\n   now    …{_quoted(one.now)}…", style="dim"))
+            parts.append(Text(f"   before …{plain(one.before)}…\n   now    …{plain(one.now)}…", style="dim"))
     return Group(*parts)
-
-
-def _quoted(text: str) -> str:
-    """One line without signs that could steer a terminal."""
-    return "".join(char if char.isprintable() else "·" for char in text)
 
 
 def _share(part: float, whole: float) -> float:

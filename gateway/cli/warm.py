@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from gateway.cli.administration import Outcome, json_option, show, table
+from gateway.cli.administration import Outcome, json_option, show, shown_text, table
 from gateway.cli.gateway_client import Answer, GatewayClient, GatewayUnreachable, gateway_url, tenants_key
 from gateway.cli.warm_lines import Done, Job, WarmError, read_jobs
 from gateway.settings import settings_from_environment
@@ -253,7 +253,7 @@ def _shown(summary: Summary) -> Table:
     rows.add_row("already cached", str(summary.kinds["cached"]))
     for name, counts in (("refused", summary.refused), ("failed", summary.failed)):
         for reason, count in counts.most_common():
-            rows.add_row(f"{name}: {reason}", str(count))
+            rows.add_row(shown_text(f"{name}: {reason}"), str(count))
     return rows
 
 

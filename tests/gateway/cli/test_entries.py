@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from gateway.cli import entries
+from gateway.cli.administration import plain, shown_text
 from gateway.cli.gateway_client import Answer
 
 ENTRY = {"layer": "exact", "id": "ab" * 32, "model": "m"}
@@ -50,3 +51,8 @@ def test_a_question_that_the_exact_layer_does_not_keep_is_told_so(monkeypatch: p
 
 def test_an_answer_without_words_is_shown_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert '"name": "weather"' in shown(monkeypatch, [CALL]).replace("\n", "")
+
+
+def test_plain_text_is_one_line_unless_line_ends_are_harmless() -> None:
+    assert plain("a\n\x1b[2J\u202eb\u00e9") == "a\\n\\x1b[2J\\u202eb\u00e9"
+    assert shown_text("a\n[b]\x07") == "a\n\\[b]\\x07"
