@@ -30,6 +30,7 @@ def ran(document: str, folder: Path, home: Path, url: str = "") -> str:
     script = script.replace("http://127.0.0.1:8080", url)
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {"PATH": programs, "LAMINA_HOME": str(home), "LAMINA_API_KEY": KEY, "LAMINA_CONFIG": os.devnull}
+    environment |= {"LAMINA_DATABASE_DEADLINE_MS": "20000"}
     command = ["bash", "-euo", "pipefail", "-c", script]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr + done.stdout

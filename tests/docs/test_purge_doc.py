@@ -22,6 +22,7 @@ async def ran(folder: Path, url: str) -> str:
     script = "\n".join(re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
     script = script.replace("http://127.0.0.1:8080", url)
     environment = {"PATH": os.environ["PATH"], "LAMINA_HOME": str(folder), "LAMINA_API_KEY": KEY}
+    environment |= {"LAMINA_DATABASE_DEADLINE_MS": "20000"}
     pipe = asyncio.subprocess.PIPE
     command = ("bash", "-euo", "pipefail", "-c", script)
     shell = await asyncio.create_subprocess_exec(*command, env=environment, cwd=folder, stdout=pipe, stderr=pipe)

@@ -132,6 +132,7 @@ async def test_a_run_that_is_stopped_goes_on_where_it_was(
     file = request_file(tmp_path / "prompts", *asked)
     upstream.default = Script(delay_s=0.3)
     environment = {"PATH": os.environ["PATH"], "LAMINA_HOME": str(it.running.home), "LAMINA_CONFIG": os.devnull}
+    environment |= {"LAMINA_DATABASE_DEADLINE_MS": "20000"}
     words = ("warm", file, "--model", "m", "--concurrency", "2", "--json")
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gateway", *words),

@@ -83,7 +83,7 @@ class WholeSet:
     async def lamina(self, *words: str) -> Said:
         """Runs a command of the real `lamina` on the same home."""
         environment = {"PATH": os.environ["PATH"], "LAMINA_HOME": str(self.running.home)}
-        environment |= {"LAMINA_CONFIG": os.devnull}
+        environment |= {"LAMINA_CONFIG": os.devnull, "LAMINA_DATABASE_DEADLINE_MS": "20000"}
         command = (sys.executable, "-m", "gateway", *words, "--json")
         pipe = asyncio.subprocess.PIPE
         child = await asyncio.create_subprocess_exec(*command, env=environment, cwd=ROOT, stdout=pipe, stderr=pipe)
@@ -145,7 +145,6 @@ def whole_set(home: Path, *, semantic: str = "semantic", **environment: str) -> 
             "LAMINA_WORKERS": "2",
             "LAMINA_BOOTSTRAP_KEY": KEY,
             "LAMINA_ENGINE__ENABLED": "false",
-            "LAMINA_DATABASE_DEADLINE_MS": "20000",
             "LAMINA_PROVIDERS": json.dumps({"up": {"base_url": f"unix://{path}"}}),
             "LAMINA_MODELS": json.dumps([{"name": "m", "provider": "up"}]),
         }

@@ -43,6 +43,7 @@ class RunningSet:
             "LAMINA_HOME": str(home),
             "LAMINA_PORT": "0",
             "LAMINA_CONFIG": "/dev/null",
+            "LAMINA_DATABASE_DEADLINE_MS": "20000",  # a disk may stand still for seconds
             **(environment or {}),
         }
         self._command = list(command or [sys.executable, "-m", "gateway", "serve"])

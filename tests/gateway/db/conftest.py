@@ -11,6 +11,8 @@ from gateway.db import Database, TenantRecord, TenantRepository
 from gateway.db.tables import METADATA
 from tests.servers.postgres import PostgresServer
 
+PATIENCE_S = 20.0  # a disk may stand still for seconds; only the tests of faults are in a hurry
+
 FORGET = f"""
 SET session_replication_role = replica;  -- lets the owner pass the triggers that keep history
 TRUNCATE {", ".join(sorted(set(METADATA.tables) - {"counters"}))} RESTART IDENTITY;
@@ -21,7 +23,7 @@ def migrate(url: str) -> None:
     """Migrates a database from a test that has no loop."""
 
     async def work() -> None:
-        database = Database.open(url, deadline_s=20)
+        database = Database.open(url, deadline_s=PATIENCE_S)
         await database.migrate()
         await database.close()
 
@@ -87,7 +89,7 @@ def records_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]
 @pytest.fixture
 async def database(records_url: str) -> AsyncIterator[Database]:
     """Empty tables, closed after the test, with every connection back in its pool."""
-    opened = Database.open(records_url)
+    opened = Database.open(records_url, deadline_s=PATIENCE_S)
     yield opened
     assert opened.checked_out == 0
     await opened.close()

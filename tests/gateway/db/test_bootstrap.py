@@ -13,6 +13,7 @@ from gateway.db import (
     bootstrap,
     key_digest,
 )
+from tests.gateway.db.conftest import PATIENCE_S
 
 PRESET = "preset-key-for-tests"
 
@@ -61,7 +62,7 @@ async def test_a_disabled_default_tenant_stays_shut(database: Database) -> None:
 
 
 async def test_many_at_once_make_one_key(database: Database, records_url: str) -> None:
-    other = Database.open(records_url)
+    other = Database.open(records_url, deadline_s=PATIENCE_S)
     made = await asyncio.gather(*(bootstrap(db, None, 1.0) for db in (database, other) for _ in range(4)))
     assert len([key for key in made if key]) == 1
     assert [tenant.name for tenant in await TenantRepository(database).list()] == [DEFAULT_TENANT]

@@ -16,6 +16,7 @@ import sqlalchemy.exc
 from gateway.db import Database, PurgeRepository, TenantRecord, TenantRepository
 from gateway.db.faults import FOREIGN_ERRORS, unavailable
 from gateway.errors import DatabaseUnavailable
+from tests.gateway.db.conftest import PATIENCE_S
 from tests.servers.postgres import PostgresServer
 
 DEADLINE_S = 0.5
@@ -92,7 +93,7 @@ async def test_a_frozen_writer_of_ours_stops_other_writers_in_time(
 async def test_a_killed_postgresql_fails_at_once_and_comes_back(
     postgres_url: str, postgres_server: PostgresServer
 ) -> None:
-    database = Database.open(postgres_url)
+    database = Database.open(postgres_url, deadline_s=PATIENCE_S)
     await database.migrate()
     tenant = await TenantRepository(database).create("acme", "test", 1.0)
     assert await append(database, tenant) == 1
@@ -112,7 +113,7 @@ async def test_a_killed_postgresql_fails_at_once_and_comes_back(
 async def test_a_frozen_postgresql_fails_in_time_and_comes_back(
     postgres_url: str, postgres_server: PostgresServer
 ) -> None:
-    patient = Database.open(postgres_url)
+    patient = Database.open(postgres_url, deadline_s=PATIENCE_S)
     await patient.migrate()
     tenant = await TenantRepository(patient).create("acme", "test", 1.0)
     database = Database.open(postgres_url, deadline_s=DEADLINE_S)
@@ -135,7 +136,7 @@ async def test_a_frozen_postgresql_fails_in_time_and_comes_back(
 async def test_connections_cut_by_the_server_are_replaced_unseen(
     postgres_url: str, postgres_server: PostgresServer
 ) -> None:
-    database = Database.open(postgres_url)
+    database = Database.open(postgres_url, deadline_s=PATIENCE_S)
     await database.migrate()
     tenant = await TenantRepository(database).create("acme", "test", 1.0)
     for seq in (1, 2, 3):
@@ -171,7 +172,7 @@ async def test_a_storm_of_cancellations_leaks_no_connection(database: Database, 
 
 
 async def test_closing_waits_for_the_calls_under_way(records_url: str, tenant: TenantRecord) -> None:
-    database = Database.open(records_url)
+    database = Database.open(records_url, deadline_s=PATIENCE_S)
     under_way = [asyncio.create_task(append(database, tenant)) for _ in range(5)]
     await asyncio.sleep(0)
     await database.close()
@@ -192,14 +193,14 @@ async def test_a_server_that_is_not_there_is_named_without_the_password() -> Non
 async def test_a_file_that_is_no_database_is_said_so(tmp_path: Path) -> None:
     path = tmp_path / "lamina.db"
     path.write_bytes(b"not a database, surely" * 100)
-    database = Database.open(f"sqlite:///{path}")
+    database = Database.open(f"sqlite:///{path}", deadline_s=PATIENCE_S)
     with pytest.raises(DatabaseUnavailable, match="file is not a database"):
         await database.migrate()
     await database.close()
 
 
 async def test_a_database_without_tables_is_said_so(database_url: str) -> None:
-    database = Database.open(database_url)
+    database = Database.open(database_url, deadline_s=PATIENCE_S)
     with pytest.raises(DatabaseUnavailable, match="tenants"):
         await TenantRepository(database).list()
     await database.close()

@@ -16,12 +16,13 @@ from gateway.db.schema import BASE, schema_differences
 from gateway.db.tables import METADATA
 from gateway.errors import DatabaseUnavailable, SettingsError
 from policies.purge_scopes import members_value
+from tests.gateway.db.conftest import PATIENCE_S
 
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     """A database that this test alone has migrated, so that it may change the schema."""
-    opened = Database.open(database_url)
+    opened = Database.open(database_url, deadline_s=PATIENCE_S)
     await opened.migrate()
     yield opened
     await opened.close()
@@ -95,14 +96,14 @@ async def test_many_starts_at_once_migrate_once(database_url: str, tmp_path: Pat
         subprocess.run, command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
     )
     assert len(done.stdout.split()) == 1, "exactly one start makes the first key"
-    database = Database.open(database_url)
+    database = Database.open(database_url, deadline_s=PATIENCE_S)
     assert await database.read(differences) == []
     assert [tenant.name for tenant in await TenantRepository(database).list()] == ["default"]
     await database.close()
 
 
 async def test_two_objects_in_one_process_migrate_one_after_the_other(database_url: str) -> None:
-    opened = [Database.open(database_url) for _ in range(3)]
+    opened = [Database.open(database_url, deadline_s=PATIENCE_S) for _ in range(3)]
     await asyncio.gather(*(database.migrate() for database in opened))
     assert await opened[0].read(differences) == []
     for database in opened:
