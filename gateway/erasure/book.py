@@ -6,19 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from gateway.db.erasing import BEGUN, DONE, FAILED, ErasingRepository, make_erasure_id
 from gateway.db.records import AuditRow
 from gateway.erasure.contract import Scope
+from gateway.erasure.progress import LOST_AFTER_S, Progress, Standing
 from gateway.erasure.work import Eraser, Order
-from gateway.errors import DatabaseUnavailable, LaminaError, StoreUnavailable
-from gateway.redis_link import RedisLink
+from gateway.errors import DatabaseUnavailable, LaminaError
 from gateway.telemetry.metrics import Metrics
 from policies.erasure import is_signed, signature
 
-_KEPT_S = 3600
 _TRIES = 10
+_INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +24,7 @@ class Erasure:
     """How an erasure stands.
 
     Attributes:
-        state: `running`, `done`, `failed`; `running` also where the worker that ran it is gone.
+        state: `running`, `done`, `failed`, or `interrupted` where the worker that ran it is gone.
         steps: (name, state) of those begun, in order; empty where Redis does not tell.
         planned: how many steps there are; 0 where Redis does not tell.
         report: the proof, once there is one.
@@ -52,7 +50,7 @@ class Erasures:
 
     Args:
         records: the audit.
-        link: where progress is told.
+        progress: what workers tell of those that run.
         eraser: makes what carries one out; stores are not shared by two.
         key: signs proofs.
         metrics: told of faults.
@@ -62,14 +60,14 @@ class Erasures:
     def __init__(  # noqa: PLR0917  (what wiring has)
         self,
         records: ErasingRepository,
-        link: RedisLink,
+        progress: Progress,
         eraser: Callable[[], Eraser],
         key: bytes,
         metrics: Metrics,
         now_s: Callable[[], float],
     ) -> None:
         self._records = records
-        self._link = link
+        self._progress = progress
         self._eraser = eraser
         self._key = key
         self._metrics = metrics
@@ -87,6 +85,7 @@ class Erasures:
         begun = (actor, self._now_s())
         more = {"scope": kind, "shredded": scope.shredded}
         await self._records.record(BEGUN, scope.tenant_id, order.erasure_id, begun, more)
+        await self._progress.tell(order.erasure_id, {}, 0)
         task = asyncio.create_task(self._run(order), name="erase")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -103,7 +102,12 @@ class Erasures:
             DatabaseUnavailable: it cannot be said.
         """
         rows = await self._records.rows_of(erasure_id)
-        return await self._told(rows) if rows and rows[0].action == BEGUN else None
+        if not rows or rows[0].action != BEGUN:
+            return None
+        if rows[-1].action != BEGUN:
+            return self._told(rows, Standing(silent=False))
+        standing = await self._progress.read(erasure_id)
+        return self._told(await self._records.rows_of(erasure_id), standing)
 
     async def begun(self, tenant_ids: frozenset[str] | None, before: int | None, limit: int) -> list[AuditRow]:
         """The beginnings of erasures, the latest first; see ErasingRepository.begun."""
@@ -115,8 +119,9 @@ class Erasures:
 
         async def told(step: str, state: str) -> None:
             steps[step] = state
-            await self._tell(order.erasure_id, steps, len(eraser.steps))
+            await self._progress.tell(order.erasure_id, steps, len(eraser.steps))
 
+        telling = asyncio.create_task(self._progress.keep_telling(order.erasure_id, steps, len(eraser.steps)))
         try:
             report = (await eraser.run(order, told)).told()
             more = {"report": report, "signature": signature(self._key, report)}
@@ -126,6 +131,7 @@ class Erasures:
         except Exception as error:  # noqa: BLE001  (the edge of a task: recorded, and whoever asks is told)
             await self._failed(order, type(error).__name__)
         finally:
+            telling.cancel()
             await eraser.close()
 
     async def _failed(self, order: Order, why: str) -> None:
@@ -145,14 +151,7 @@ class Erasures:
                 await asyncio.sleep(1.0)
         return await self._records.record(action, order.scope.tenant_id, order.erasure_id, ended, more)
 
-    async def _tell(self, erasure_id: str, steps: Mapping[str, str], planned: int) -> None:
-        value = orjson.dumps({"steps": list(steps.items()), "planned": planned})
-        try:
-            await self._link.call("SET", _progress_key(erasure_id), value, "EX", _KEPT_S)
-        except StoreUnavailable:
-            return  # it is only progress
-
-    async def _told(self, rows: list[AuditRow]) -> Erasure:
+    def _told(self, rows: list[AuditRow], standing: Standing) -> Erasure:
         begun, last = rows[0], rows[-1]
         first: dict[str, Any] = json.loads(begun.detail)
         known = (begun.target, begun.tenant_id or "", str(first["scope"]), begun.actor, begun.at)
@@ -168,18 +167,5 @@ class Erasures:
             )
         if last.action == FAILED:
             return Erasure(*known, "failed", steps=((str(detail.get("why", "")), "failed"),))
-        steps, planned = await self._progress(begun.target)
-        return Erasure(*known, "running", steps, planned)
-
-    async def _progress(self, erasure_id: str) -> tuple[tuple[tuple[str, str], ...], int]:
-        try:
-            raw = await self._link.call("GET", _progress_key(erasure_id))
-            told = orjson.loads(raw) if isinstance(raw, bytes) else {}
-            steps = tuple((str(name), str(state)) for name, state in told.get("steps", ()))
-            return steps, int(told.get("planned", 0))
-        except (StoreUnavailable, ValueError):
-            return (), 0
-
-
-def _progress_key(erasure_id: str) -> str:
-    return f"lamina:erasure:{erasure_id}"
+        lost = standing.silent and self._now_s() > begun.at + LOST_AFTER_S
+        return Erasure(*known, _INTERRUPTED if lost else "running", standing.steps, standing.planned)

@@ -7,6 +7,7 @@ from gateway.db import Database, DataKeyRepository, PurgeRepository, SemanticRow
 from gateway.db.erasing import ErasingRepository
 from gateway.erasure.book import Erasures
 from gateway.erasure.contract import Store
+from gateway.erasure.progress import Progress
 from gateway.erasure.record_store import DatabaseFiles, EngineStore, RecordStore
 from gateway.erasure.redis_store import RedisFiles, RedisStore
 from gateway.erasure.row_store import IndexStore, RowStore
@@ -58,7 +59,7 @@ def open_erasures(means: Means) -> Erasures:
 
     key = derive(means.secret, "erasure-proof", "")
     reading = ErasingRepository(means.database)
-    return Erasures(reading, means.redis, eraser, key, means.metrics, means.now_s)
+    return Erasures(reading, Progress(means.redis), eraser, key, means.metrics, means.now_s)
 
 
 def open_eraser(means: Means) -> Eraser:

@@ -60,7 +60,7 @@ class ErasureSaid(Begun):
     """How an erasure stands.
 
     Attributes:
-        state: `running`, `done` or `failed`; also `running` where the worker that ran it is gone: ask for it anew.
+        state: `running`, `done`, `failed`, or `interrupted` where the worker that ran it is gone: ask for it anew.
         steps, planned: those begun, and how many there are, while it runs.
         report: the proof: per store what was looked at, found, removed, and left at a second look.
         signature: HMAC-SHA256 of the report under the set's secret.
