@@ -158,8 +158,18 @@ def _tree(module: str) -> ast.Module:
     return ast.parse(file.read_text("utf-8"), str(file))
 
 
-def _imports(module: str) -> Iterator[str]:
-    for node in ast.walk(_tree(module)):
+@functools.cache
+def _nodes(module: str) -> list[ast.AST]:
+    return list(ast.walk(_tree(module)))
+
+
+@functools.cache
+def _imports(module: str) -> frozenset[str]:
+    return frozenset(_imported(module))
+
+
+def _imported(module: str) -> Iterator[str]:
+    for node in _nodes(module):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -231,7 +241,7 @@ def _offences(module: str) -> Iterator[str]:
     for name in _imports(module):
         if name.partition(".")[0] in FORBIDDEN:
             yield f"imports {name}"
-    for node in ast.walk(_tree(module)):
+    for node in _nodes(module):
         match node:
             case ast.Global():
                 yield f"line {node.lineno}: global"
@@ -251,7 +261,7 @@ def _function_offences(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iter
     for node in ast.walk(function):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield f"line {node.lineno}: import inside {function.name}"
-        if isinstance(node, ast.keyword) and node.arg is None and ast.unparse(node.value) == rest:
+        if rest and isinstance(node, ast.keyword) and node.arg is None and ast.unparse(node.value) == rest:
             yield f"line {node.lineno}: {function.name} passes its keywords on"
 
 
