@@ -70,16 +70,18 @@ class UpstreamError(LaminaError):
 
     Attributes:
         reason: connect (never reached it), timeout, status (it answered with an error), cut (the answer ended
-            early), protocol (the answer was not what the protocol says).
+            early), protocol (the answer was not what the protocol says), credentials (it does not take ours).
         status: HTTP status for the client: the upstream's own for `status`, else 502 or 504.
         body: OpenAI error body to relay; made up in the native shape when the upstream sent none.
         headers: upstream headers to relay (retry-after, x-ratelimit-*).
+        advice: tells the operator what to mend, for the log alone; empty when there is nothing to say.
     """
 
-    reason: Literal["connect", "timeout", "status", "cut", "protocol"]
+    reason: Literal["connect", "timeout", "status", "cut", "protocol", "credentials"]
     status: int
     body: Mapping[str, object]
     headers: Mapping[str, str] = field(default_factory=dict)
+    advice: str = ""
 
     def __str__(self) -> str:
         return f"upstream {self.reason} ({self.status})"

@@ -30,14 +30,12 @@ from gateway.settings import CacheSettings
 from gateway.telemetry.metrics import Metrics
 from policies.decide import Discard, Store, WriteRules, admit, spread_of
 from policies.fingerprints import prints_of, recognised
+from policies.freshness import failed_upstream
 from policies.keys import CacheKey
 from policies.persons import made_for
 from policies.request_parts import request_parts
 from policies.semantic import is_plain
 from policies.types import ChatResponse, Json
-
-_TOO_MANY = 429
-_SERVER_ERROR = 500
 
 
 class Audits(Protocol):
@@ -135,7 +133,7 @@ class Forwarder:
                 return await self._call_target(flight, job, target), target
             except UpstreamError as error:
                 last = position == len(targets) - 1
-                if last or flight.target is not None or not _another_may_do_better(error):
+                if last or flight.target is not None or not failed_upstream(error.reason, error.status):
                     raise
                 self._outside.metrics.fault("provider", "fallback")
                 self._outside.log.warning(
@@ -159,6 +157,7 @@ class Forwarder:
             usage = response.usage
         except UpstreamError as error:
             result = error.reason
+            self._tell(target, error)
             raise
         except asyncio.CancelledError:
             result = "cancelled"
@@ -171,6 +170,14 @@ class Forwarder:
             if flight.target is target or result == "cancelled":  # else the model did nothing
                 whose = (job.tenant_id, job.route.name, target.provider, target.upstream_model, target.label)
                 self._outside.called(Called(*whose, usage, took_s), job.asked.request.body)
+
+    def _tell(self, target: Target, error: UpstreamError) -> None:
+        """Says what the operator has to mend, where that is known."""
+        if error.advice:
+            self._outside.metrics.fault("provider", error.reason)
+            self._outside.log.error(
+                "provider_fault", provider=target.provider, reason=error.reason, error=error.advice
+            )
 
     async def _asked(
         self, flight: Flight, provider: Provider, call: ProviderCall, target: Target, *, stream: bool
@@ -340,7 +347,3 @@ def _model_names(route: Route) -> tuple[str, ...]:
 def _lost(job: Job) -> bool:
     """Whether the call had a lease and has it no more."""
     return job.shelf is not None and not job.shelf.held
-
-
-def _another_may_do_better(error: UpstreamError) -> bool:
-    return error.reason != "status" or error.status == _TOO_MANY or error.status >= _SERVER_ERROR

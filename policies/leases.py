@@ -184,14 +184,14 @@ def shareable(decision: Store | Discard) -> bool:
 def hands_over(reason: str, status: int, tries: int) -> bool:
     """Whether those who wait for a call that failed get another, or are told what its leader is told.
 
-    Not when the request itself was at fault, since it is theirs too, not when the model is asked too much, and not
-    when they have waited for as long as a call may take.
+    Not when the request itself was at fault, since it is theirs too, not when the model is asked too much or takes
+    nobody's credentials, and not when they have waited for as long as a call may take.
 
     Args:
         reason: see UpstreamError.
         status: for the client.
         tries: calls so far, this one included.
     """
-    if tries >= MOST_TRIES or status == _TOO_MANY or reason == "timeout":
+    if tries >= MOST_TRIES or status == _TOO_MANY or reason in {"timeout", "credentials"}:
         return False
     return reason != "status" or status >= _SERVER_ERROR or status == _TIMEOUT

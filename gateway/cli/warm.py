@@ -205,7 +205,8 @@ class Warming:
                 result = Result("failed", "unreachable")
             else:
                 result = _result(answer)
-                if answer.status != _TOO_MANY and answer.status < _SERVER_ERROR:
+                vain = answer.headers.get("x-should-retry") == "false"
+                if vain or (answer.status != _TOO_MANY and answer.status < _SERVER_ERROR):
                     return result
                 asked_s = _retry_after_s(answer)
             if left:

@@ -138,4 +138,6 @@ def failure_of(failed: Failed) -> UpstreamError | ApiError:
     return ApiError(failed.status, message, body.get("code"), body.get("param"), kind, failed.headers)
 
 
-_REASONS: dict[str, Any] = {name: name for name in ("connect", "timeout", "status", "cut", "protocol")}
+_REASONS: dict[str, Any] = {
+    name: name for name in ("connect", "timeout", "status", "cut", "protocol", "credentials")
+}

@@ -11,7 +11,7 @@ from aiohttp import client_exceptions, http_exceptions
 
 from gateway.errors import UpstreamError
 
-Reason = Literal["connect", "timeout", "status", "cut", "protocol"]
+Reason = Literal["connect", "timeout", "status", "cut", "protocol", "credentials"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,10 @@ _RELAYED = frozenset(
     }
 )
 _RELAYED_PREFIX = "x-ratelimit-"
-_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_TYPES = {403: "permission_error", 429: "rate_limit_error"}
 _HINTS = {"rate_limit": 429, "insufficient_quota": 429, "overloaded": 503, "invalid_request": 400}
-_OVERLOADED, _UNAVAILABLE, _UNAUTHORIZED = 529, 503, 401
+_OVERLOADED, _UNAVAILABLE = 529, 503
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
 _CLIENT_ERRORS, _SERVER_ERRORS, _END = 400, 500, 600
 
 
@@ -106,7 +107,9 @@ def from_foreign(error: BaseException) -> UpstreamError:
 def refused(status: int, raw: bytes, headers: Mapping[str, str]) -> UpstreamError:
     """The error of an upstream that answered with one: its status, its OpenAI-shaped body, the relayed headers.
 
-    Another body is wrapped. The message of a 401 is ours, as the upstream's quotes the operator's key.
+    Another body is wrapped. A 401 or 403 is about the operator's credentials, which no client can mend, and would
+    be taken for a word on the client's own key: it becomes a 502 that no SDK sends again, with a message of ours,
+    as the upstream's quotes the key. Only a 403 that says what was wrong with the prompt is relayed as it is.
 
     Args:
         status: 200 when the error came in place of an answer: the body then tells the status.
@@ -121,10 +124,10 @@ def refused(status: int, raw: bytes, headers: Mapping[str, str]) -> UpstreamErro
     if status < _CLIENT_ERRORS:
         status = _told_status(error)
     status = _UNAVAILABLE if status == _OVERLOADED else status
+    if status == _UNAUTHORIZED or (status == _FORBIDDEN and not _blames_the_prompt(error)):
+        return _unwelcome(status, headers)
     kind = _TYPES.get(status, "invalid_request_error" if status < _SERVER_ERRORS else "server_error")
-    if status == _UNAUTHORIZED:
-        told = _body("The model provider refused the gateway's credentials.", kind, "upstream_unauthorized")
-    elif error is None:
+    if error is None:
         told = _body(f"The model provider answered with status {status}.", kind, None)
     else:
         told = {"error": {"type": kind, "param": None, "code": None, **error}}
@@ -151,6 +154,19 @@ def _error_object(body: Any) -> dict[str, Any] | None:
     if isinstance(error, dict) and isinstance(error.get("message"), str):
         return error if error is not body else {"message": body["message"]}
     return None
+
+
+def _unwelcome(status: int, headers: Mapping[str, str]) -> UpstreamError:
+    message = "The model provider refused the gateway's credentials. Your own key is fine; tell the operator."
+    body = _body(message, "server_error", "provider_credentials")
+    advice = f"the provider answered {status}: check its api_key or headers, and what that key may use"
+    return UpstreamError("credentials", 502, body, {**headers, "x-should-retry": "false"}, advice)
+
+
+def _blames_the_prompt(error: Mapping[str, Any] | None) -> bool:
+    """OpenRouter's way to say that its moderation flagged a prompt."""
+    metadata = (error or {}).get("metadata")
+    return isinstance(metadata, dict) and bool(metadata.get("reasons"))
 
 
 def _told_status(error: Mapping[str, Any] | None) -> int:

@@ -14,7 +14,7 @@ class GuardedProvider:
     """Passes calls on while the breaker lets them.
 
     A failure is anything that says the upstream is not well: no connection, a timeout, a cut before the answer,
-    nonsense, or a 5xx. A 4xx says that it is well. A cancelled call says nothing.
+    nonsense, or a 5xx. A 4xx says that it is well, as one about credentials does. A cancelled call says nothing.
     """
 
     def __init__(self, provider: Provider, breaker: Breaker, clock: Callable[[], float]) -> None:
@@ -63,7 +63,7 @@ class GuardedProvider:
         raise UpstreamError("connect", 503, {"error": body}, {"retry-after": str(wait_s)})
 
     def _judge(self, error: UpstreamError) -> None:
-        if error.reason == "status" and error.status < _SERVER_ERROR:
+        if error.reason == "credentials" or (error.reason == "status" and error.status < _SERVER_ERROR):
             self._breaker.success()
         else:
             self._breaker.failure(self._clock(), error.reason)

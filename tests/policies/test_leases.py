@@ -208,3 +208,4 @@ def test_which_answers_are_shared_and_which_failures_are_tried_again() -> None:
     assert not hands_over("status", 429, 1)
     assert not hands_over("status", 400, 1)
     assert not hands_over("timeout", 504, 1)
+    assert not hands_over("credentials", 502, 1)

@@ -1,13 +1,15 @@
 """Every error is OpenAI's own object with the right status, whatever was wrong; none of it is ever stored."""
 
+from pathlib import Path
 from typing import Any
 
 import openai
 import orjson
 import pytest
 
-from tests.gateway.http.wire import CHAT, ask, chat_request, line, message, native, said
-from tests.gateway.stand import KEY, Stand
+from tests.gateway.http.wire import CHAT, ask, chat_request, line, measured, message, native, said
+from tests.gateway.stand import KEY, Stand, stand
+from tests.servers.redis import RedisServer
 from tests.upstream import Script
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -154,7 +156,7 @@ async def test_only_if_cached_without_an_entry_is_504_that_no_sdk_retries(it: St
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize(
     "kind",
-    [openai.BadRequestError, openai.PermissionDeniedError, openai.NotFoundError, openai.RateLimitError],
+    [openai.BadRequestError, openai.ConflictError, openai.NotFoundError, openai.RateLimitError],
 )
 async def test_an_upstream_error_is_relayed_and_not_stored(
     it: Stand, sdk: openai.AsyncOpenAI, prompt: str, kind: type[openai.APIStatusError], stream: bool
@@ -177,14 +179,44 @@ async def test_an_upstream_error_is_relayed_and_not_stored(
     assert len(it.upstream.calls) == 2
 
 
-async def test_an_upstream_401_is_not_mistaken_for_ours(it: Stand, prompt: str) -> None:
-    quoted = {
-        "error": {"message": "Incorrect API key provided: sk-operator", "type": "x", "code": "invalid_api_key"}
-    }
-    it.upstream.enqueue(Script(status=401, body=quoted))
-    reply = await ask(it, said(prompt))
-    assert b"sk-operator" not in reply.body
-    assert native(reply, 401)["code"] == "upstream_unauthorized"
+QUOTED = {"message": "Incorrect API key provided: sk-operator", "type": "x", "code": "invalid_api_key"}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("status", [401, 403])
+async def test_refused_credentials_of_the_operator_are_no_word_on_the_clients_key(
+    it: Stand, prompt: str, status: int, *, stream: bool
+) -> None:
+    counted = {"name": "lamina_faults_total", "part": "provider", "reason": "credentials"}
+    before = await measured(it, **counted)
+    it.upstream.enqueue(Script(status=status, body={"error": QUOTED}))
+    async with it.client().with_options(max_retries=2) as patient:
+        with pytest.raises(openai.InternalServerError) as caught:
+            await patient.chat.completions.create(**said(prompt), stream=stream)
+    assert (caught.value.status_code, caught.value.code) == (502, "provider_credentials")
+    assert "sk-operator" not in caught.value.response.text
+    assert len(it.upstream.calls) == 1, "no SDK asks again"
+    assert await measured(it, **counted) == before + 1
+    assert (await ask(it, said(prompt)))["x-lamina-cache"] == "MISS"
+
+
+async def test_the_log_names_the_provider_that_refused_and_no_key(
+    tmp_path: Path, redis_server: RedisServer, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    async with stand(tmp_path, redis_server) as alone:
+        alone.upstream.enqueue(Script(status=401, body={"error": QUOTED}))
+        await ask(alone, said("who?"))
+    out = capfdbinary.readouterr().out
+    told = next(event for event in map(orjson.loads, out.splitlines()) if event["event"] == "provider_fault")
+    assert (told["provider"], told["reason"], told["level"]) == ("up", "credentials", "error")
+    assert told["error"].startswith("the provider answered 401: check its api_key or headers")
+    assert b"sk-operator" not in out
+
+
+async def test_refused_credentials_make_the_next_model_answer(it: Stand, prompt: str) -> None:
+    it.upstream.enqueue(Script(status=401, body={"error": QUOTED}))
+    reply = await ask(it, said(prompt) | {"model": "first"})
+    assert (reply.status, len(it.upstream.calls)) == (200, 2)
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,6 @@ async def test_the_sdk_raises_its_own_classes(it: Stand, prompt: str) -> None:
     ("kind", "named"),
     [
         (anthropic.BadRequestError, "invalid_request_error"),
-        (anthropic.PermissionDeniedError, "permission_error"),
         (anthropic.NotFoundError, "not_found_error"),
         (anthropic.ConflictError, "conflict_error"),
         (anthropic.RateLimitError, "rate_limit_error"),
@@ -96,6 +95,21 @@ async def test_an_upstream_error_has_the_status_and_words_of_the_upstream(
     assert caught.value.body["error"] == {"type": named, "message": "Slow down."}
     assert caught.value.response.headers["retry-after"] == "7"
     assert (await post(it, told(prompt)))["x-lamina-cache"] == "MISS"
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("status", [401, 403])
+async def test_refused_credentials_of_the_operator_are_a_502_that_is_not_sent_again(
+    it: Stand, prompt: str, status: int, *, stream: bool
+) -> None:
+    it.upstream.enqueue(Script(status=status, body={"error": {"message": "bad key sk-operator"}}))
+    async with claude(it) as api:
+        with pytest.raises(anthropic.InternalServerError) as caught:
+            await api.with_options(max_retries=2).messages.create(**told(prompt), stream=stream)
+    assert (caught.value.status_code, caught.value.type) == (502, "api_error")
+    assert "refused the gateway's credentials" in caught.value.message
+    assert "sk-operator" not in caught.value.message
+    assert len(it.upstream.calls) == 1
 
 
 @pytest.mark.parametrize(

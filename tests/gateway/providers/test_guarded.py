@@ -61,6 +61,16 @@ async def test_a_client_error_is_a_sign_of_life(
     assert guarded.state == "closed"
 
 
+async def test_refused_credentials_are_a_sign_of_life_too(
+    guarded: GuardedProvider, upstream: Upstream, call: ProviderCall
+) -> None:
+    """A key that may not use one model must not take the provider's other models away."""
+    for status in (401, 403) * 3:
+        upstream.enqueue(Script(status=status))
+        assert (await _fail(guarded, call)).reason == "credentials"
+    assert guarded.state == "closed"
+
+
 async def test_a_cancelled_call_says_nothing(
     guarded: GuardedProvider, upstream: Upstream, call: ProviderCall
 ) -> None:

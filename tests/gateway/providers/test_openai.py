@@ -57,6 +57,10 @@ async def test_only_headers_of_the_list_are_relayed(
     assert all("cookie" not in sent.headers for sent in upstream.calls)
 
 
+UNWELCOME = "The model provider refused the gateway's credentials. Your own key is fine; tell the operator."
+FLAGGED = {"reasons": ["violence"], "flagged_input": "…"}
+
+
 @pytest.mark.parametrize(
     ("script", "seen"),
     [
@@ -72,10 +76,11 @@ async def test_only_headers_of_the_list_are_relayed(
         ),
         (Script(status=529, body={"error": {"message": "busy"}}), (503, "busy")),
         (Script(status=503, body={"detail": "x"}), (503, "The model provider answered with status 503.")),
-        (
-            Script(status=401, body={"error": {"message": "Incorrect API key: sk-op***"}}),
-            (401, "The model provider refused the gateway's credentials."),
-        ),
+        (Script(status=401, body={"error": {"message": "Incorrect API key: sk-op***"}}), (502, UNWELCOME)),
+        (Script(status=403, body={"error": {"message": "Project proj_1 has no access"}}), (502, UNWELCOME)),
+        (Script(status=403, body=b"<html>blocked"), (502, UNWELCOME)),
+        (Script(body={"error": {"message": "User not found: sk-op***", "code": 401}}), (502, UNWELCOME)),
+        (Script(status=403, body={"error": {"message": "flagged", "metadata": FLAGGED}}), (403, "flagged")),
     ],
 )
 async def test_refusals_in_the_native_shape(
@@ -95,7 +100,7 @@ async def test_keys_and_addresses_are_redacted(
     address = upstream.base_url.removeprefix("http://").removesuffix("/v1")
     error = {"message": f"sk-operator-secret is bad at http://{address}/v1", "code": address}
     scripts = {
-        "status": Script(status=403, body={"error": error}),
+        "status": Script(status=404, body={"error": error}),
         "in_200": Script(body={"error": error}),
         "mid_stream": Script(error_after=0, error=error),
     }
