@@ -2,8 +2,11 @@
 
 `python -m bench.purge_chaos --requests 100000 --json`. Two gateways are replicas over one Redis and one
 PostgreSQL. The model's answers carry a version that is raised before each purge; once the purge has returned, no
-answer to a request that is sent from then on may carry an older one. Meanwhile a worker, a whole replica, Redis
+answer that it takes and that was made before may be given to a request that is sent from then on. A soft purge
+leaves it to requests that accept stale answers, and to them as STALE. Meanwhile a worker, a whole replica, Redis
 and PostgreSQL get SIGKILL, Redis is flushed, and fails over to one that lost the last writes.
+
+Kinds: bench.purge_chaos.kinds; all but by meaning, for which the stand has no semantic service.
 """
 
 import argparse
@@ -63,18 +66,21 @@ async def _strike(it: Stand, load: Load, requests: int) -> list[dict[str, Any]]:
 def _report(
     load: Load, upstream: VersionedUpstream, struck: list[dict[str, Any]], took_s: float, seed: int
 ) -> dict[str, Any]:
-    tally = load.tally
+    tally, truth = load.tally, load.truth
     cut = statistics.quantiles(tally.purge_ms, n=100) if len(tally.purge_ms) > 1 else [0.0] * 99
     return {
         "requests": tally.requests,
-        "stale": len(tally.stale),
-        "stale_examples": tally.stale[:5],
+        "stale": len(truth.stale),
+        "stale_examples": truth.stale[:5],
+        "kept": truth.kept,
+        "allowed_stale": truth.allowed_stale,
         "answers": dict(tally.answers),
         "failures": dict(tally.failures),
         "model_calls": upstream.calls,
         "purges": tally.purges,
         "purge_tries_refused": dict(tally.refused),
         "purge_ms": {"p50": round(cut[49], 1), "p99": round(cut[98], 1)},
+        "kinds": truth.told(),
         "faults": struck,
         "seconds": round(took_s, 1),
         "seed": seed,

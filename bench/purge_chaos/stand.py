@@ -17,6 +17,10 @@ from tests.servers.redis import RedisServer
 from tests.servers.running_set import RunningSet
 
 _STARTS_WITHIN_S = 300.0
+_MODELS = [
+    {"name": "m", "provider": "up"},
+    {"name": "n", "provider": "up", "upstream_model": "big", "aliases": ["nn"]},
+]
 KEY, ADMIN = "lam_benchmark_of_purges_0123456789", "lam_admin_of_purges_0123456789012345"
 
 
@@ -124,5 +128,5 @@ def _environment(port: int, redis_url: str, database_url: str, upstream_url: str
         "LAMINA_DATABASE_URL": database_url,
         "LAMINA_ENGINE__ENABLED": "false",
         "LAMINA_PROVIDERS": json.dumps({"up": {"base_url": upstream_url}}),
-        "LAMINA_MODELS": json.dumps([{"name": "m", "provider": "up"}]),
+        "LAMINA_MODELS": json.dumps(_MODELS),
     }

@@ -1,6 +1,7 @@
 """A model whose answers carry a version: what it says now is what nobody may hear once a purge has returned."""
 
 import asyncio
+import collections
 import random
 from typing import Self
 
@@ -22,6 +23,11 @@ class VersionedUpstream:
         self.calls = 0
         self._draw = random.Random(seed)
         self._server: asyncio.Server | None = None
+        self._computing: collections.Counter[int] = collections.Counter()
+
+    def computes_below(self, version: int) -> bool:
+        """Whether an answer with a version below this is still to be given."""
+        return any(count > 0 for said, count in self._computing.items() if said < version)
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -44,15 +50,22 @@ class VersionedUpstream:
                 lines = head.decode("latin-1").lower().split("\r\n")
                 size = next((int(line[15:]) for line in lines if line.startswith("content-length:")), 0)
                 body = orjson.loads(await reader.readexactly(size)) if size else {}
-                said = self.version
-                self.calls += 1
-                await asyncio.sleep(self._draw.random() * _MOST_DELAY_S)
-                writer.write(_answer(said, stream=bool(body.get("stream"))))
-                await writer.drain()
+                await self._answer(writer, stream=bool(body.get("stream")))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             writer.close()
+
+    async def _answer(self, writer: asyncio.StreamWriter, *, stream: bool) -> None:
+        said = self.version
+        self.calls += 1
+        self._computing[said] += 1
+        try:
+            await asyncio.sleep(self._draw.random() * _MOST_DELAY_S)
+            writer.write(_answer(said, stream=stream))
+            await writer.drain()
+        finally:
+            self._computing[said] -= 1
 
 
 def _answer(version: int, *, stream: bool) -> bytes:
