@@ -146,6 +146,7 @@ class Explainer:
             meaning=meaning,
             guards=guards,
             nearest=nearest,
+            parts={name: digest.hex() for name, digest in case.parts.items()},
         )
 
     async def _exact(self, case: _Case) -> EntryFinding:

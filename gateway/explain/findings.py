@@ -106,6 +106,7 @@ class Explanation:
         key: the exact key, in hexadecimal; None where there is none.
         controls: those that the request carries.
         guards: verdicts on the question, however the layers decide.
+        parts: a short digest of each part of the key, in hexadecimal, by the part's name.
     """
 
     verdict: str
@@ -120,3 +121,4 @@ class Explanation:
     meaning: MeaningFinding | None = None
     guards: Sequence[Mapping[str, Any]] = ()
     nearest: Sequence[NearestFinding] = ()
+    parts: Mapping[str, str] = field(default_factory=dict)

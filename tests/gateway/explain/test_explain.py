@@ -50,6 +50,7 @@ async def test_an_exact_hit_and_its_key(it: Meaning) -> None:
     assert told["exact"]["ttl_s"] > 80_000
     assert told["route"]["mode"] == "semantic"
     assert told["meaning"] is None
+    assert {"tenant", "model", "question"} <= set(told["parts"])
 
 
 async def test_nothing_is_stored_at_all(it: Meaning) -> None:

@@ -7,12 +7,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
 from pydantic import SecretStr
 
 from gateway.db import TokenRepository
+from tests.gateway.http.admin.ui.checks import IN_PAGE
 from tests.gateway.stand import Stand, stand
 from tests.servers.redis import RedisServer
 
@@ -21,6 +22,12 @@ MODEL = "gpt-4o-mini"
 MARKUP = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>'
 CHROMIUM = shutil.which("chromium")
 NO_BROWSER = "no chromium on PATH; the dashboard was not looked at"
+VIEWS: list[tuple[int, Literal["light", "dark"]]] = [
+    (1440, "light"),
+    (1440, "dark"),
+    (390, "light"),
+    (390, "dark"),
+]
 _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 
 
@@ -84,16 +91,41 @@ async def ask(it: Stand, key: str | None = None, questions: int = 24, **body: An
 
 
 @contextlib.asynccontextmanager
-async def looking(home: Path, redis: RedisServer, **changes: Any) -> AsyncIterator[Look]:
-    """A gateway that has answered something, and a browser."""
-    models = ({"name": MODEL, "provider": "up", "aliases": ["small"]},)
-    settings = {"admin_key": SecretStr(ADMIN_KEY), "models": models, **changes}
-    async with stand(home, redis, **settings) as it, async_playwright() as playwright:
+async def browsing(it: Stand) -> AsyncIterator[Look]:
+    """A browser before a gateway."""
+    async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=_FLAGS)
         try:
             yield Look(it, browser)
         finally:
             await browser.close()
+
+
+@contextlib.asynccontextmanager
+async def looking(home: Path, redis: RedisServer, **changes: Any) -> AsyncIterator[Look]:
+    """A gateway that has answered something, and a browser."""
+    models = ({"name": MODEL, "provider": "up", "aliases": ["small"]},)
+    settings = {"admin_key": SecretStr(ADMIN_KEY), "models": models, **changes}
+    async with stand(home, redis, **settings) as it, browsing(it) as look:
+        yield look
+
+
+async def seen_everywhere(page: Page, name: str, folder: str | None) -> dict[str, list[str]]:
+    """What is wrong with a page as it stands, at every width and in every light; pictures of it, into a folder."""
+    found: dict[str, list[str]] = {}
+    for width, scheme in VIEWS:
+        await _view(page, width, scheme)
+        if wrong := await page.evaluate(IN_PAGE):
+            found[f"{name}-{width}-{scheme}"] = wrong
+    for width, scheme in VIEWS if folder else ():  # afterwards, since taking one leaves styles in the page
+        await _view(page, width, scheme)
+        await page.screenshot(path=f"{folder}/{name}-{width}-{scheme}.png", full_page=True)
+    return found
+
+
+async def _view(page: Page, width: int, scheme: Literal["light", "dark"]) -> None:
+    await page.set_viewport_size({"width": width, "height": 900 if width > 1000 else 844})
+    await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
 
 
 async def until(true: Callable[[], Awaitable[bool]], seconds: float = 10.0) -> None:

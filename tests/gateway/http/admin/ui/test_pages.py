@@ -10,7 +10,17 @@ import pytest_asyncio
 from playwright.async_api import Page, expect
 
 from gateway.db import KeyRepository, TokenRepository
-from tests.gateway.http.admin.ui.browser import ADMIN_KEY, CHROMIUM, MODEL, NO_BROWSER, Look, ask, looking, until
+from tests.gateway.http.admin.ui.browser import (
+    ADMIN_KEY,
+    CHROMIUM,
+    MODEL,
+    NO_BROWSER,
+    VIEWS,
+    Look,
+    ask,
+    looking,
+    until,
+)
 from tests.gateway.http.admin.ui.checks import IN_PAGE
 from tests.servers.redis import RedisServer
 
@@ -25,6 +35,7 @@ PAGES = {
     "doctor": "/doctor",
     "engine": "/engine",
     "entries": "/entries",
+    "explain": "/explain",
     "purge": "/purge",
     "versions": "/versions",
     "tenants": "/tenants",
@@ -33,7 +44,6 @@ PAGES = {
     "audit": "/audit",
     "nowhere": "/nowhere",
 }
-VIEWS = [(1440, "light"), (1440, "dark"), (390, "light"), (390, "dark")]
 
 
 @pytest_asyncio.fixture
@@ -64,7 +74,6 @@ async def test_every_page_is_clean_at_every_width_and_in_every_light(
         for name, path in PAGES.items():
             look.errors = [one for one in look.errors if "/nowhere" not in one]
             await page.goto(look.base + path)
-            await page.wait_for_load_state("networkidle")
             found[f"{name}-{width}-{scheme}"] = await page.evaluate(IN_PAGE)
             if folder:
                 await page.screenshot(path=f"{folder}/{name}-{width}-{scheme}.png", full_page=True)
