@@ -11,7 +11,7 @@ from gateway.erasure.progress import Progress
 from gateway.erasure.record_store import DatabaseFiles, EngineStore, RecordStore
 from gateway.erasure.redis_store import RedisFiles, RedisStore
 from gateway.erasure.row_store import IndexStore, RowStore
-from gateway.erasure.work import Announce, Eraser, Records
+from gateway.erasure.work import Announce, Eraser, Learn, Records
 from gateway.layers.entry import Sealer, derive
 from gateway.layers.salts import Salts
 from gateway.redis_link import RedisLink, RedisTarget
@@ -31,6 +31,7 @@ class Means:
     Attributes:
         redis: where progress is told; entries are erased over a link of their own, with a longer deadline.
         link: to the semantic service; None where there is none.
+        learn: brings a tenant's data keys into this worker.
         settle_s: None for as long as workers may go without asking the database.
     """
 
@@ -40,6 +41,7 @@ class Means:
     link: SemanticLink | None
     sealer: Sealer
     announce: Announce
+    learn: Learn
     metrics: Metrics
     now_s: Callable[[], float]
     settle_s: float | None = None
@@ -85,4 +87,5 @@ def open_eraser(means: Means) -> Eraser:
         RedisFiles(link),
         DatabaseFiles(database),
     ]
-    return Eraser(records, stores, means.announce, means.now_s, closing=link.close, settle_s=means.settle_s)
+    told = (means.announce, means.learn, means.now_s)
+    return Eraser(records, stores, *told, closing=link.close, settle_s=means.settle_s)

@@ -22,6 +22,9 @@ _PAUSE_S = 1.0
 Announce = Callable[[str, int, int], Awaitable[bool]]
 """Tells every worker a tenant's (auth_seq, purge_seq); false when Redis did not confirm."""
 
+Learn = Callable[[str], Awaitable[None]]
+"""Brings a tenant's data keys into this worker; raises DatabaseUnavailable."""
+
 Told = Callable[[str, str], Awaitable[None]]
 """Hears what is being done: a step and its state; never raises."""
 
@@ -52,6 +55,7 @@ class Eraser:
         records: of tenants.
         stores: in the order in which they are erased; files last.
         announce: tells the workers.
+        learn: asked before entries are opened: what nobody can open goes with any user.
         now_s: seconds since the epoch.
         closing: closes what the stores alone use.
         settle_s: how long to wait for answers that are under way; None for as long as that may take.
@@ -62,6 +66,7 @@ class Eraser:
         records: Records,
         stores: Sequence[Store],
         announce: Announce,
+        learn: Learn,
         now_s: Callable[[], float],
         *,
         closing: Callable[[], Awaitable[None]],
@@ -70,6 +75,7 @@ class Eraser:
         self._records = records
         self._stores = stores
         self._announce = announce
+        self._learn = learn
         self._now_s = now_s
         self._closing = closing
         self._settle_s = _SETTLE_S if settle_s is None else settle_s
@@ -96,6 +102,7 @@ class Eraser:
         auth_seq, purge_seq, announced = await _patiently(lambda: self._purge(order))
         await told("settle", "running")
         await asyncio.sleep(self._settle_s)
+        await _patiently(lambda: self._learn(tenant_id))
         proofs = [await self._erased(store, order.scope, told) for store in self._stores]
         await told("proof", "running")
         return Report(

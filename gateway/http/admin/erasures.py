@@ -14,6 +14,7 @@ from gateway.erasure.opened import Means, open_erasures
 from gateway.http.admin.bodies import Body, Name, Page, Said, cursor_number, paged
 from gateway.http.admin.desk import Desk
 from gateway.http.admin.frame import Admin, Paged, area
+from gateway.invalidation.replica import TenantReplica
 
 ErasureId = Annotated[str, Path(pattern=r"^E[0-9A-F]{16}$", examples=["E0123456789ABCDEF"])]
 
@@ -78,6 +79,10 @@ class ErasureSaid(Begun):
 def erasures_router(desk: Desk) -> APIRouter:
     """Erasures. They take the role admin; what is gone is gone for good."""
     router = area("erasures")
+
+    async def learn(tenant_id: str) -> None:
+        await desk.replicas.refresh(TenantReplica(tenant_id))
+
     means = Means(
         desk.settings,
         desk.database,
@@ -85,6 +90,7 @@ def erasures_router(desk: Desk) -> APIRouter:
         desk.link,
         desk.sealer,
         desk.announce,
+        learn,
         desk.metrics,
         desk.now_s,
     )

@@ -70,13 +70,29 @@ async def test_a_user_is_erased_and_proven(
         assert await ask(it, "What is yours?", "other")
         assert not await ask(it, "What is mine?", "one")
         status, listed = await call(it, "GET", "")
-        assert (status, [item["id"] for item in listed["items"]]) == (200, [told["id"]])
+        (item,) = listed["items"]
+        assert (status, item["id"], item["state"], item["complete"]) == (200, told["id"], "done", True)
         log = (await Office(it).ask("GET", "/purges")).body["items"]
         assert [(row["kind"], row["value"]) for row in log] == [("user", "#erased")]
         audit = (await Office(it).ask("GET", "/audit")).body
         assert person("user", "one").hex() not in str((told, listed, log, audit)), (
             "a guessed id could be confirmed"
         )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_a_worker_that_never_met_the_tenant_erases_the_user_only(
+    tmp_path: Path, redis_server: RedisServer
+) -> None:
+    async with stand(tmp_path, redis_server, admin_key=SecretStr(ADMIN), **ENCRYPTED) as it:
+        await ask(it, "What is mine?", "one")
+        await ask(it, "What is yours?", "other")
+    async with stand(tmp_path, redis_server, admin_key=SecretStr(ADMIN), **ENCRYPTED) as it:
+        report = (await erased(it, user="one"))["report"]
+        (line,) = (line for line in report["stores"] if line["store"] == "redis")
+        assert (line["looked_at"], line["removed"]) == (2, 1)
+        assert await ask(it, "What is yours?", "other")
 
 
 @pytest.mark.slow
