@@ -233,6 +233,9 @@ class ProviderSettings(Frozen):
         connect_timeout_s: to open a connection.
         read_timeout_s: longest silence between two reads.
         max_connections: open at once, per worker.
+        ca_file: PEM file of the authorities that are trusted for `https://`, in place of the system's.
+        cert_file: PEM file of a certificate that is shown to a provider which asks for one.
+        key_file: PEM file of its key, without a passphrase; absent where `cert_file` holds both.
         cache_marks: what becomes of an Anthropic request's `cache_control`: left out (drop), sent on parts and
             tools under that name (cache_control: OpenRouter, LiteLLM), or on parts as OpenAI's
             `prompt_cache_breakpoint` (breakpoint); the engine always takes it.
@@ -246,6 +249,9 @@ class ProviderSettings(Frozen):
     connect_timeout_s: Annotated[float, Field(gt=0)] = 5.0
     read_timeout_s: Annotated[float, Field(gt=0)] = 600.0
     max_connections: Annotated[int, Field(ge=1)] = 512
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
     cache_marks: MarkForm = "drop"
     headers: Mapping[str, str] = Field(default_factory=dict, repr=False)
 
@@ -258,6 +264,12 @@ class ProviderSettings(Frozen):
         if "@" in parts.netloc:
             raise ValueError("give credentials as api_key or headers, not inside the URL")
         return url
+
+    @model_validator(mode="after")
+    def _encrypts_where_files_say_so(self) -> Self:
+        if (self.ca_file or self.cert_file or self.key_file) and not self.base_url.startswith("https://"):
+            raise ValueError("ca_file, cert_file and key_file are for https://; base_url has another scheme")
+        return self
 
 
 class ModelSettings(Frozen):

@@ -6,6 +6,7 @@ import hypothesis
 import pytest
 
 from tests.servers.redis import RedisServer
+from tests.servers.tls import Papers
 
 hypothesis.settings.register_profile(
     "ci", derandomize=True, deadline=5000, print_blob=True, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -29,6 +30,12 @@ def _shared_redis() -> Iterator[RedisServer]:
     server.start()
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
+    """Certificates made for this run."""
+    return Papers(tmp_path_factory.mktemp("papers"))
 
 
 @pytest.fixture

@@ -13,7 +13,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("policies", "gateway", "engine", "semantic", "training", "bench", "migrations")
 LONGEST_FILE_LINES = 350
 
-COMMON = {"behind", "clock", "errors", "settings", "settings_cache", "settings_tables", "settings_text", "home"}
+COMMON = {
+    *("behind", "clock", "errors", "home", "tls"),
+    *("settings", "settings_cache", "settings_tables", "settings_text"),
+}
 """Names and values that every room of the gateway may use."""
 
 WALK = {
@@ -29,6 +32,7 @@ ROOMS: dict[str, set[str]] = {
     "behind": set(),
     "clock": set(),
     "errors": set(),
+    "tls": {"errors"},
     "settings_text": {"errors"},
     "settings_cache": set(),
     "settings_tables": {"settings_cache"},

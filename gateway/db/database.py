@@ -15,6 +15,7 @@ from gateway.db.postgres import PostgresBackend
 from gateway.db.schema import HEAD, move_schema
 from gateway.db.sqlite import SqliteBackend, sqlite_path
 from gateway.errors import DatabaseUnavailable, SettingsError
+from gateway.tls import Tls, TlsFiles, TlsNames
 
 T = TypeVar("T")
 Work = Callable[[AsyncConnection], Awaitable[T]]
@@ -24,6 +25,8 @@ DEADLINE_S = 2.0
 MIGRATION_DEADLINE_S = 60.0
 SCRUB_DEADLINE_S = 600.0
 _CLOSING_S = 2.0
+_TLS_NAMES = TlsNames("database_url: sslrootcert", "database_url: sslcert", "database_url: sslkey")
+_NO_SYSTEM = "database_url: sslrootcert=system: give a path, such as /etc/ssl/certs/ca-certificates.crt"
 
 
 class Backend(Protocol):
@@ -206,7 +209,18 @@ def _make_backend(url: str, deadline_s: float) -> Backend:
 def _checked(url: URL) -> URL:
     if not url.database:
         raise SettingsError(_bad_url("it names no database"))
+    ca, certificate, key = (_text(url, name) for name in ("sslrootcert", "sslcert", "sslkey"))
+    if ca == "system":
+        raise SettingsError(_NO_SYSTEM)
+    files = TlsFiles(ca) if _text(url, "sslpassword") else TlsFiles(ca, certificate, key)
+    if files != TlsFiles():
+        Tls(files, _TLS_NAMES)  # the driver reads them again, and would not say which one is bad
     return url
+
+
+def _text(url: URL, name: str) -> str | None:
+    value = url.query.get(name)
+    return value if isinstance(value, str) else None
 
 
 def _bad_url(why: str) -> str:

@@ -7,6 +7,7 @@ from sqlalchemy.exc import DBAPIError, DisconnectionError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from gateway.errors import DatabaseUnavailable
+from gateway.tls import tls_advice, tls_reason
 
 FOREIGN_ERRORS: tuple[type[Exception], ...] = (
     DBAPIError,
@@ -28,6 +29,9 @@ def unavailable(error: Exception) -> DatabaseUnavailable:
         root = error.orig.__cause__ or error.orig
     if isinstance(root, TimeoutError):
         return DatabaseUnavailable("the database did not answer in time")
+    advice = tls_advice(tls_reason(root) or "", "sslrootcert in database_url")
+    if advice:
+        return DatabaseUnavailable(f"the database did not answer: {advice}")
     text = root.strerror if isinstance(root, OSError) and root.strerror else str(root)
     first_line = text.partition("\n")[0][:200]
     return DatabaseUnavailable(f"the database did not answer: {first_line} ({type(root).__name__})")

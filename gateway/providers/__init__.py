@@ -25,7 +25,7 @@ class ProviderClass(Protocol):
     """A class that the table names."""
 
     def from_settings(self, name: str, settings: ProviderSettings) -> Provider:
-        """Makes one; does no I/O, so that an upstream that is down stops nothing."""
+        """Makes one; connects to nothing, so that an upstream that is down stops nothing."""
         ...
 
 

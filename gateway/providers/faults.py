@@ -10,6 +10,7 @@ import orjson
 from aiohttp import client_exceptions, http_exceptions
 
 from gateway.errors import UpstreamError
+from gateway.tls import tls_advice, tls_reason
 
 Reason = Literal["connect", "timeout", "status", "cut", "protocol", "credentials"]
 
@@ -101,6 +102,7 @@ def from_foreign(error: BaseException) -> UpstreamError:
     known = next(FAULTS[base] for base in type(error).__mro__ if base in FAULTS)
     mapped = failed(known)
     mapped.add_note(type(error).__name__)
+    mapped.advice = tls_advice(tls_reason(error) or "", "ca_file, or SSL_CERT_FILE")
     return mapped
 
 

@@ -19,6 +19,7 @@ from gateway.providers.contract import ChunkStream, Completed, ProviderCall
 from gateway.providers.faults import FOREIGN, GARBLED, failed, from_foreign, refused, relayed
 from gateway.providers.marks import with_marks
 from gateway.providers.streams import LiveStream, WholeStream
+from gateway.providers.trust import open_tls
 from gateway.settings import ProviderSettings
 from policies.types import ChatResponse
 
@@ -47,15 +48,16 @@ class OpenAIProvider:
         self._url = (base / "chat" / "completions").with_query(base.query)
         self._headers = _fixed_headers(settings)
         self._hidden = _hidden(settings, self._socket_path, base)
+        self._tls = open_tls(name, settings)
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
     @classmethod
     def from_settings(cls, name: str, settings: ProviderSettings) -> Self:
-        """The provider `name`; does no I/O.
+        """The provider `name`; reads its TLS files, and connects to nothing.
 
         Raises:
-            SettingsError: base_url is no address.
+            SettingsError: base_url is no address, or a file is not what it should be.
         """
         return cls(name, settings)
 
@@ -122,19 +124,28 @@ class OpenAIProvider:
         return orjson.dumps(body)
 
     async def _post(self, payload: bytes, headers: dict[str, str]) -> aiohttp.ClientResponse:
-        session = self._open_session()
         first = _Attempt(asyncio.get_running_loop().time())
         try:
-            return await session.post(
-                self._url, data=_data(payload), headers=headers, allow_redirects=False, trace_request_ctx=first
-            )
+            return await self._post_once(payload, headers, first)
         except FOREIGN as error:
             if not first.met_stale(error, asyncio.get_running_loop().time()):
                 raise from_foreign(error) from None
         try:
-            return await session.post(self._url, data=_data(payload), headers=headers, allow_redirects=False)
+            return await self._post_once(payload, headers, None)
         except FOREIGN as error:
             raise from_foreign(error) from None
+
+    async def _post_once(
+        self, payload: bytes, headers: dict[str, str], attempt: "_Attempt | None"
+    ) -> aiohttp.ClientResponse:
+        return await self._open_session().post(
+            self._url,
+            data=_data(payload),
+            headers=headers,
+            allow_redirects=False,
+            trace_request_ctx=attempt,
+            ssl=True if self._tls is None else self._tls.current(),  # in its pool, a connection is kept by it
+        )
 
     async def _whole(self, response: aiohttp.ClientResponse) -> ChatResponse:
         raw = await _read(response, _ANSWER_BYTES)

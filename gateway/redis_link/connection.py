@@ -8,6 +8,7 @@ from typing import Any, cast
 import hiredis
 
 from gateway.errors import StoreUnavailable
+from gateway.tls import tls_reason
 
 _MAX_PENDING = 20_000
 _GRACE_S = 0.002
@@ -109,7 +110,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
-        self.fail("connection lost" if exc is None else type(exc).__name__)
+        self.fail("connection lost" if exc is None else tls_reason(exc) or type(exc).__name__)
 
     def fail(self, reason: str) -> None:
         """Drops the connection and fails whatever waits on it; harmless when done twice."""

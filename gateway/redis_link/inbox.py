@@ -36,6 +36,7 @@ class Inbox:
         on_fault: Callable[[str], None],
     ) -> None:
         self._target = target
+        self._tls = target.open_tls()
         self._channel = channel
         self._deadline_s = deadline_s
         self._retry_s = retry_s
@@ -90,7 +91,8 @@ class Inbox:
         if target.path is not None:
             _, made = await loop.create_unix_connection(make, target.path)
         else:
-            _, made = await loop.create_connection(make, target.host, target.port, ssl=target.ssl_context())
+            tls = None if self._tls is None else self._tls.current()
+            _, made = await loop.create_connection(make, target.host, target.port, ssl=tls)
         return made
 
     def _drop(self) -> None:

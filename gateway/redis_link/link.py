@@ -8,6 +8,7 @@ from typing import Any
 from gateway.errors import StoreUnavailable
 from gateway.redis_link.connection import CLOSED_BY_PEER, Connection, ReplyError
 from gateway.redis_link.target import RedisTarget
+from gateway.tls import tls_reason
 
 RAISE_TO_MAX = """
 local held = {}
@@ -39,6 +40,7 @@ class RedisLink:
         on_fault: Callable[[str], None],
     ) -> None:
         self._target = target
+        self._tls = target.open_tls()
         self._deadline_s = deadline_s
         self._allowed = failures
         self._retry_s = retry_s
@@ -156,8 +158,7 @@ class RedisLink:
                     connection.fail("greeting")
                     raise
         except (OSError, TimeoutError, UnicodeError, ReplyError, StoreUnavailable) as error:
-            slow = isinstance(error, TimeoutError) or str(error) == "timeout"
-            reason = "timeout" if slow else "connect"
+            reason = _reason(error, encrypted=self._tls is not None)
             self._failed(reason)
             raise StoreUnavailable(reason) from None
         self._dialled_count += 1
@@ -175,7 +176,8 @@ class RedisLink:
         if target.path is not None:
             _, connection = await loop.create_unix_connection(make, target.path)
         else:
-            _, connection = await loop.create_connection(make, target.host, target.port, ssl=target.ssl_context())
+            tls = None if self._tls is None else self._tls.current()
+            _, connection = await loop.create_connection(make, target.host, target.port, ssl=tls)
         return connection
 
     def _on_lost(self, reason: str) -> None:
@@ -211,3 +213,12 @@ class RedisLink:
         if self._connection is not None:
             self._connection.fail("closed")
             self._connection = None
+
+
+def _reason(error: Exception, *, encrypted: bool) -> str:
+    """Why no connection came about, for metrics and callers."""
+    if isinstance(error, TimeoutError) or str(error) == "timeout":
+        return "timeout"
+    if encrypted and isinstance(error, StoreUnavailable) and str(error) in CLOSED_BY_PEER:
+        return "tls"  # who wants a client's certificate hangs up only after the handshake
+    return tls_reason(error) or "connect"

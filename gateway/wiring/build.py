@@ -52,7 +52,7 @@ from gateway.wiring.ledger import open_ledger
 from gateway.wiring.meaning import Meaning, open_layers, open_meaning, semantic_link
 from gateway.wiring.pages import checks, metrics_page, readiness
 from gateway.wiring.traces import Tracing, open_tracing
-from gateway.wiring.watch import breakers, watch_for_ever
+from gateway.wiring.watch import breakers, faults_of_redis, watch_for_ever
 
 _POLL_S = 1.0
 
@@ -122,7 +122,7 @@ async def build(settings: Settings, clock: Clock | None = None) -> Gateway:
     lines = LinesOfATurn(asyncio.get_running_loop().call_soon, sys.stdout.buffer)
     log = make_logger(settings.log_level, os.getpid(), lines)
     background: set[asyncio.Task[None]] = set()
-    link = _link(settings, metrics)
+    link = _link(settings, faults_of_redis(metrics, log))
     database = Database.open(_secret(settings.database_url), deadline_s=settings.database_deadline_ms / 1000)
     encryption = open_encryption(settings, database, lambda reason: metrics.fault("encryption", reason), now_s)
     data_keys = None if encryption is None else encryption.data_keys
@@ -261,14 +261,14 @@ def _dialect(spec: str) -> Dialect:
     return dialect
 
 
-def _link(settings: Settings, metrics: Metrics) -> RedisLink:
+def _link(settings: Settings, on_fault: Callable[[str], None]) -> RedisLink:
     redis = settings.redis
     return RedisLink(
         RedisTarget.parse(_secret(settings.redis_url)),
         deadline_s=redis.deadline_ms / 1000,
         failures=redis.breaker_failures,
         retry_s=redis.breaker_retry_ms / 1000,
-        on_fault=lambda reason: metrics.fault("redis", reason),
+        on_fault=on_fault,
     )
 
 

@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import Callable, Mapping
 
+import structlog
+
 from gateway.http.ops import Check
 from gateway.providers.guarded import GuardedProvider
 from gateway.redis_link import RedisLink
 from gateway.semantic_link import SemanticLink
 from gateway.telemetry.metrics import Metrics
+from gateway.tls import tls_advice
 
 _EVERY_S = 2.0
 _WITHIN_S = 3.0
@@ -35,6 +38,20 @@ async def watch_for_ever(
         for name, is_open in opened.items():
             metrics.breaker(name, opened=is_open())
         await asyncio.sleep(_EVERY_S)
+
+
+def faults_of_redis(metrics: Metrics, log: structlog.typing.FilteringBoundLogger) -> Callable[[str], None]:
+    """Counts each fault of the link to Redis, and says once what to do about one of TLS."""
+    said: set[str] = set()
+
+    def on_fault(reason: str) -> None:
+        metrics.fault("redis", reason)
+        advice = tls_advice(reason, "ssl_ca_certs in redis_url")
+        if advice and reason not in said:
+            said.add(reason)
+            log.error("redis_fault", part="redis", reason=reason, error=advice)
+
+    return on_fault
 
 
 async def _answers(name: str, check: Check, metrics: Metrics) -> bool:

@@ -1,8 +1,4 @@
-"""One connection: one write a loop turn, each reply to its own caller, and never a reply to another.
-
-TLS has no test here: neither packaged redis-server speaks it without certificates made on the spot; the context is
-the standard library's verifying default.
-"""
+"""One connection: one write a loop turn, each reply to its own caller, and never a reply to another."""
 
 import asyncio
 import contextlib

@@ -9,7 +9,6 @@ from pydantic import SecretStr
 from gateway.errors import StoreUnavailable
 from gateway.redis_link import RedisLink
 from gateway.settings import RedisSettings, Settings
-from gateway.telemetry.metrics import Metrics
 from gateway.wiring.build import _link as link_of
 from tests.gateway.redis_link.conftest import DEADLINE_S, RETRY_S, SLACK_S, Connect, Linked
 from tests.gateway.redis_link.proxy import Proxy, Toxics
@@ -223,7 +222,7 @@ async def test_deadlines_are_those_of_the_settings(redis_server: RedisServer) ->
         redis_url=SecretStr(redis_server.url + "?socket_timeout=60&timeout=60"),
         redis=RedisSettings(deadline_ms=50, breaker_failures=3, breaker_retry_ms=200),
     )
-    link = link_of(settings, Metrics())
+    link = link_of(settings, lambda _: None)
     try:
         await link.call("PING")
         redis_server.stop()

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.errors import SettingsError, StoreUnavailable
 from gateway.redis_link import RedisTarget
+from gateway.tls import TlsFiles
 from tests.gateway.redis_link.conftest import Connect
 from tests.servers.redis import RedisServer
 
@@ -18,7 +19,12 @@ from tests.servers.redis import RedisServer
         ("redis://h:1/3", RedisTarget("h", 1, database=3)),
         ("redis://h?db=3", RedisTarget("h", database=3)),
         ("redis://[::1]:2", RedisTarget("::1", 2)),
-        ("rediss://h", RedisTarget("h", tls=True)),
+        ("rediss://h", RedisTarget("h", tls=TlsFiles())),
+        ("rediss://h:1?ssl_ca_certs=/a%20b.pem", RedisTarget("h", 1, tls=TlsFiles("/a b.pem"))),
+        (
+            "rediss://u:p@h/2?ssl_ca_certs=/c&ssl_certfile=/d&ssl_keyfile=/e&ssl_cert_reqs=required",
+            RedisTarget("h", username="u", password="p", database=2, tls=TlsFiles("/c", "/d", "/e")),
+        ),
         ("redis://:p%40ss@h", RedisTarget("h", password="p@ss")),
         ("redis://u%3A:p@h", RedisTarget("h", username="u:", password="p")),
         ("unix:///a/b%20c.sock", RedisTarget(path="/a/b c.sock")),
@@ -31,12 +37,53 @@ def test_urls(url: str, target: RedisTarget) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["", "h", "http://h", "redis://", "redis:///0", "unix://", "redis://h/x", "redis://h:x", "redis://h:99999"],
+    [
+        *(
+            "",
+            "h",
+            "http://h",
+            "redis://",
+            "redis:///0",
+            "unix://",
+            "redis://h/x",
+            "redis://h:x",
+            "redis://h:99999",
+        ),
+        "redis://u:h[@x",
+    ],
 )
 def test_a_url_that_is_none_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(SettingsError) as caught:
         RedisTarget.parse(url.replace("h", "secret"))
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        (
+            "rediss://:s3cret@h?ssl_cert_reqs=none",
+            "ssl_cert_reqs=none: the server's certificate is always checked; name",
+        ),
+        (
+            "rediss://:s3cret@h?ssl_cert_reqs=optional",
+            "ssl_cert_reqs=optional: the server's certificate is always",
+        ),
+        ("rediss://:s3cret@h?ssl_check_hostname=false", "ssl_check_hostname=false: the server's certificate is"),
+        (
+            "rediss://:s3cret@h?ssl_cacerts=/x",
+            "unknown ssl_cacerts; known are ssl_ca_certs, ssl_certfile, ssl_key",
+        ),
+        ("redis://:s3cret@h?ssl_ca_certs=/x", "ssl_ca_certs is for rediss://; without it nothing is encrypted"),
+        ("unix:///a.sock?ssl_cert_reqs=none", "ssl_cert_reqs is for rediss://"),
+    ],
+)
+def test_what_would_switch_checks_off_is_refused(url: str, told: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        RedisTarget.parse(url)
+    assert told in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_password_does_not_show() -> None:

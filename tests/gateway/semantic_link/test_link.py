@@ -14,6 +14,7 @@ from gateway.semantic_link import SemanticLink, SemanticTarget
 from policies.nomination import Ask, Pairs, Texts
 from policies.questions import Question
 from tests.servers.nominator import Nominator, nominating
+from tests.servers.tls import Behaviour, Papers, TlsFront
 
 ASK = Ask(b"p" * 32, b"f" * 32, Question((("user", "Hi"),)))
 
@@ -116,3 +117,23 @@ def test_a_port_needs_a_token_and_a_socket_none() -> None:
     for url in ("http://host", "ftp://host", "unix:", "nonsense", ""):
         with pytest.raises(SettingsError, match=r"^semantic_url: "):
             SemanticTarget.parse(url)
+
+
+@pytest.mark.parametrize(("behaviour", "reason"), [("tls", "down"), ("silent", "timeout"), ("plain", "down")])
+async def test_a_service_that_is_not_believed_is_down_within_the_deadline(
+    papers: Papers, behaviour: Behaviour, reason: str, tmp_path: Path
+) -> None:
+    """Only SSL_CERT_FILE names a private authority here; see tests/gateway/providers/test_tls.py."""
+    path = tmp_path / "s.sock"
+    async with nominating(path, f"sqlite:///{tmp_path}/lamina.db"):
+        faults: list[str] = []
+        with TlsFront(lambda: asyncio.open_unix_connection(str(path)), papers.good, behaviour) as at:
+            target = SemanticTarget.parse(f"https://localhost:{at.port}", "t0ken")
+            link = SemanticLink(target, failures=3, retry_s=5.0, on_fault=faults.append)
+            begun = time.perf_counter()
+            with pytest.raises(SemanticUnavailable) as caught:
+                await link.nominate(ASK, 0.3)
+            assert time.perf_counter() - begun < 0.8
+            await link.close()
+    assert (caught.value.reason, faults) == (reason, [reason])
+    assert b"t0ken" not in at.heard
