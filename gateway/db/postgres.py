@@ -57,10 +57,13 @@ class PostgresBackend:
         return _LEFT_TO_DO
 
 
-_ERASED_FROM = ("semantic_rows", "semantic_vectors", "budget_marks", "data_keys", "purge_log", "audit", "api_keys")
+_ERASED_FROM = (
+    *("semantic_rows", "semantic_vectors", "data_keys", "api_keys", "purge_log", "audit"),
+    *("tenants", "versions", "budget_marks", "budget_state", "overrides"),
+)
 _LEFT_TO_DO = (
-    "VACUUM freed the space of removed rows; PostgreSQL writes over it in time. VACUUM FULL of "
-    f"{', '.join(_ERASED_FROM)} does so now; WAL segments and backups go when your retention says"
+    "VACUUM freed the space of removed rows; PostgreSQL writes over it in time. "
+    f"`VACUUM FULL {', '.join(_ERASED_FROM)}` does so now; WAL segments and backups go when your retention says"
 )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -87,7 +88,8 @@ async def meaning(home: Path, redis: RedisServer, **changes: Any) -> AsyncIterat
     """A gateway and its service in this loop, without guards; `changes` replace top-level settings."""
     with tempfile.TemporaryDirectory(prefix="lam-sem-") as folder:
         path = Path(folder) / "semantic.sock"
-        database_url = f"sqlite:///{home / 'lamina.db'}"
+        elsewhere: SecretStr | None = changes.get("database_url")
+        database_url = elsewhere.get_secret_value() if elsewhere else f"sqlite:///{home / 'lamina.db'}"
         settings: dict[str, Any] = {
             "cache": {"mode": "semantic", "stale_s": 60},
             "semantic_url": f"unix://{path}",

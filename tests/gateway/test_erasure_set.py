@@ -1,15 +1,14 @@
 """A whole set with the real semantic service: after an erasure no file holds a word of it, encrypted or not."""
 
 import asyncio
-import base64
 import json
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import openai
 import pytest
 
+from tests.gateway.canaries import holders
 from tests.gateway.stand import KEY
 from tests.gateway.whole_set import WholeSet, until, upstream_of, whole_set
 from tests.upstream import Script
@@ -25,21 +24,10 @@ PATIENCE_S = 240.0
 """Models load and embed on a machine that may do other things."""
 
 
-def forms(word: str) -> Iterator[bytes]:
-    """The word as files may hold it."""
-    for raw in (word.encode(), word.encode("utf-16-le"), word.encode("utf-16-be")):
-        yield raw
-        for shift in range(3):
-            packed = base64.b64encode(b"\0" * shift + raw)
-            yield packed[4:-4]
-
-
 def holding(home: Path, word: str) -> list[str]:
     """Names of the files under a home, and of its output, that hold the word in any form."""
-    wanted = list(forms(word))
     files = [file for file in home.rglob("*") if file.is_file()]
-    files.append(home.with_name(f"{home.name}.out"))
-    return [file.name for file in files if any(form in file.read_bytes() for form in wanted)]
+    return [file.name for file in holders([*files, home.with_name(f"{home.name}.out")], word)]
 
 
 async def start(it: WholeSet) -> None:

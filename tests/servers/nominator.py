@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.db import Database
 from gateway.db.tables import SEMANTIC_ROWS
-from policies.nomination import Ask, Candidate, Near, NearRows, Nominated, Pairs, Verdicts
+from policies.nomination import Ask, Candidate, Near, NearRows, Nominated, Pairs, Settle, Settled, Verdicts
 from policies.questions import Question
 
 _FILLERS = frozenset(["a", "an", "the", "do", "does", "can", "could", "please", "i", "my", "to", "of", "how"])
@@ -84,6 +84,9 @@ class Nominator:
         elif scope["path"] == "/v1/verify":
             pairs = msgspec.msgpack.decode(body, type=Pairs)
             answer = msgspec.msgpack.encode(Verdicts(tuple((None, likeness(*pair)) for pair in pairs.pairs)))
+        elif scope["path"] == "/v1/settle":
+            asked = msgspec.msgpack.decode(body, type=Settle)
+            answer = msgspec.msgpack.encode(Settled(asked.change, held=0, rows=0, snapshot=True))
         elif scope["path"] == "/v1/near":
             status, answer = self.near_status, await self._near(msgspec.msgpack.decode(body, type=Near))
         await send({"type": "http.response.start", "status": status, "headers": []})

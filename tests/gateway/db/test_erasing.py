@@ -5,7 +5,7 @@ import json
 import pkgutil
 from collections.abc import Sequence
 
-from sqlalchemy import Delete, insert, text
+from sqlalchemy import Delete, LargeBinary, Text, insert, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway import db
@@ -20,11 +20,13 @@ from gateway.db import (
     SemanticRows,
     TenantRecord,
     TenantRepository,
+    postgres,
 )
 from gateway.db import erasing as erasing_module
 from gateway.db.erasing import BEGUN, DONE, ErasingRepository, make_erasure_id
 from gateway.db.tables import BUDGET_MARKS, METADATA, SEMANTIC_VECTORS
 from policies.purge_scopes import person
+from tests.gateway.db.conftest import PATIENCE_S
 
 USER = "u_1%@example.org"
 
@@ -146,6 +148,35 @@ def test_every_table_is_emptied_or_said_to_be_kept() -> None:
     assert not emptied & KEPT.keys()
 
 
+def test_postgresql_rebuilds_every_table_that_an_erasure_changes() -> None:
+    parts = [*erasing_module._of_tenant("T"), *erasing_module._of_user("T", "u", "#d")]
+    by_stores = {"semantic_rows", "semantic_vectors", "data_keys"}
+    assert {part.change.table.name for part in parts} | by_stores == set(postgres._ERASED_FROM)
+
+
+NO_WORDS = {"route", "models", "limits", "modes", "actor"}
+"""Columns of any length that say nothing of a tenant's users, or that an erasure keeps."""
+
+
+async def test_statistics_of_postgresql_hold_no_words(migrated_postgres: str) -> None:
+    unbounded = {
+        (table, column.name)
+        for table in postgres._ERASED_FROM
+        for column in METADATA.tables[table].columns
+        if isinstance(column.type, Text | LargeBinary) and column.type.length is None
+    }
+
+    async def work(connection: AsyncConnection) -> set[tuple[str, str]]:
+        query = "SELECT attrelid::regclass::text, attname FROM pg_attribute WHERE attstattarget = 0 AND attnum > 0"
+        return {(row[0], row[1]) for row in await connection.execute(text(query))}
+
+    opened = Database.open(migrated_postgres, deadline_s=PATIENCE_S)
+    unsampled = await opened.read(work)
+    await opened.close()
+    assert {one for one in unbounded if one[1] not in NO_WORDS} <= unsampled, "a new column: have no samples kept"
+    assert ("tenants", "name") in unsampled
+
+
 def rows_of(tenant_id: str, numbers: Sequence[int]) -> list[NewRow]:
     return [
         NewRow(
@@ -193,7 +224,7 @@ async def test_files_are_scrubbed(database: Database, tenant: TenantRecord) -> N
     await DataKeyRepository(database).destroy(tenant.tenant_id, "test", 2.0)
     note = await database.scrub()
     if database.dialect == "postgresql":
-        assert "VACUUM FULL of semantic_rows" in note
+        assert "`VACUUM FULL semantic_rows" in note
         return
     assert note == ""
 

@@ -123,7 +123,7 @@ async def test_purges_survive_a_way_down_and_up_again(database: Database, tenant
     purges = PurgeRepository(database)
     kept = await purges.append(tenant.tenant_id, "tag", "a", "soft", "cli", "", 1.0)
     await purges.append(tenant.tenant_id, "session", "s", "hard", "cli", "", 2.0)
-    for _ in range(3):  # the versions', the erasure's, then that of the kinds
+    for _ in range(4):  # the samples', the versions', the erasure's, then that of the kinds
         await database.migrate("-1")
     await database.migrate()
     first, second = await purges.since(tenant.tenant_id, 0)
