@@ -22,7 +22,8 @@ PROMPT_TOKENS, COMPLETION_TOKENS = USAGE["prompt_tokens"], USAGE["completion_tok
 
 @pytest.fixture(scope="module")
 def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeSet]:
-    with whole_set(tmp_path_factory.mktemp("whole") / "home") as one:
+    home = tmp_path_factory.mktemp("whole") / "home"
+    with whole_set(home, LAMINA_CACHE__COALESCING_DEADLINE_MS="1000") as one:
         asyncio.run(one.start())
         yield one
         assert "Traceback" not in one.running.output
@@ -89,7 +90,7 @@ def expected(replies: list[Reply]) -> dict[str, float]:
         "lamina_tokens_saved_total layer=exact kind=prompt": words["HIT"] * PROMPT_TOKENS,
         "lamina_tokens_saved_total layer=exact kind=completion": words["HIT"] * COMPLETION_TOKENS,
         "lamina_tokens_total source=model kind=completion": led * COMPLETION_TOKENS,
-        "lamina_faults_total": 0,
+        **{f"lamina_faults_total part={part}": 0 for part in ("gateway", "exact", "forward", "provider")},
     }
 
 

@@ -101,7 +101,9 @@ async def test_a_flight_takes_passengers_of_one_tenant_only(two: TwoTenants, pro
     assert all(len(known) == 1 for known in ids.values())
     assert len(set.union(*ids.values())) == len(keys)
     collapsed = [reply for reply in replies if reply["cache-status"].endswith("collapsed")]
-    assert len(collapsed) == 50 - len(keys)
+    late = [reply for reply in replies if reply["x-lamina-cache"] == "HIT"]
+    assert len(collapsed) + len(late) == 50 - len(keys)
+    assert len(collapsed) >= len(keys)
 
 
 async def test_without_a_key_the_cache_is_neither_read_nor_written(
