@@ -63,6 +63,39 @@ def test_the_packaged_model_answers_and_a_signal_drains(socket_path: Path) -> No
         assert not socket_path.exists()
 
 
+def test_no_prompt_reaches_a_disk_or_the_output(tmp_path: Path, socket_path: Path) -> None:
+    model, temporary = tiny.write_folder(tmp_path), tmp_path / "temporary"
+    temporary.mkdir()
+    command = [sys.executable, "-m", "engine", "--model", str(model), "--name", "t", "--threads", "1"]
+    command += ["--socket", str(socket_path), "--kv-tokens", "160", "--host-kv-mb", "1"]
+    pipe, environment = subprocess.PIPE, {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=environment) as process:
+        client = wait_ready(socket_path, process)
+
+        def ask(number: int, most: int = 4) -> int:
+            text = f"{number} {'Quixvanthropole ' * 3}"
+            body = {"model": "t", "messages": [{"role": "user", "content": text}], "max_tokens": most}
+            return client.post("/v1/chat/completions", json=body).status_code
+
+        assert [ask(0), ask(0, most=-1)] == [200, 400]
+        before = written_bytes(process.pid)  # what is needed first may be compiled first
+        assert {ask(number) for number in range(1, 9)} == {200}
+        assert ask(9, most=-1) == 400
+        assert written_bytes(process.pid) == before
+        assert "kv_host_bytes 0.0" not in client.get("/metrics").text, "blocks went to the host meanwhile"
+        client.close()
+        process.send_signal(signal.SIGTERM)
+        said, _ = process.communicate(timeout=20)
+    assert "Quixvanthropole" not in said
+    assert list(temporary.iterdir()) == []
+
+
+def written_bytes(pid: int) -> int:
+    """How many bytes a process has written to file systems with a disk."""
+    counts = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text("ascii").splitlines())
+    return int(counts["write_bytes"])
+
+
 def test_a_drain_is_bounded(tmp_path: Path, socket_path: Path) -> None:
     folder = tiny.write_folder(tmp_path, tiny.Shape(context=30000))
     options = ("--drain", "1", "--threads", "1", "--kv-tokens", "40000")
