@@ -144,6 +144,17 @@ class ErasingRepository:
 
         return await self._database.read(work)
 
+    async def ends(self, erasure_ids: Sequence[str]) -> dict[str, AuditRow]:
+        """What the audit says of the end of each of these erasures, of those that have ended."""
+        rows = AUDIT.c
+        query = select(AUDIT).where(rows.target.in_(erasure_ids), rows.action.in_((DONE, FAILED)))
+
+        async def work(connection: AsyncConnection) -> dict[str, AuditRow]:
+            found = [AuditRow(*row) for row in await connection.execute(query.order_by(rows.id))]
+            return {row.target: row for row in found}
+
+        return await self._database.read(work)
+
     async def begun(self, tenant_ids: frozenset[str] | None, before: int | None, limit: int) -> list[AuditRow]:
         """Erasures of these tenants, or of all, the latest first, by the row of their beginning."""
         query = select(AUDIT).where(AUDIT.c.action == BEGUN).order_by(AUDIT.c.id.desc()).limit(limit)

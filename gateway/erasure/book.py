@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,21 @@ class Erasure:
     report: Mapping[str, Any] | None = None
     signature: str = ""
     signed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """How an erasure stood in a list.
+
+    Attributes:
+        begun: the row of its beginning.
+        state: as of Erasure.
+        complete: of one that is done, whether every store was clean at a second look.
+    """
+
+    begun: AuditRow
+    state: str
+    complete: bool | None = None
 
 
 class Erasures:
@@ -113,6 +128,30 @@ class Erasures:
         """The beginnings of erasures, the latest first; see ErasingRepository.begun."""
         return await self._records.begun(tenant_ids, before, limit)
 
+    async def standings(self, rows: Sequence[AuditRow]) -> list[Stood]:
+        """How each of these stands, by the row of its beginning; `find` looks closer.
+
+        Raises:
+            DatabaseUnavailable: it cannot be said.
+        """
+        ends = await self._records.ends([row.target for row in rows])
+        silent: frozenset[str] = frozenset()
+        if going := [row.target for row in rows if row.target not in ends]:
+            silent = await self._progress.untold(going)
+            ends |= await self._records.ends(going)
+        return [self._stood(row, ends.get(row.target), silent=row.target in silent) for row in rows]
+
+    def _stood(self, begun: AuditRow, end: AuditRow | None, *, silent: bool) -> Stood:
+        if end is None:
+            return Stood(begun, self._unended(begun, silent=silent))
+        if end.action == FAILED:
+            return Stood(begun, "failed")
+        return Stood(begun, "done", complete=bool(json.loads(end.detail)["report"]["complete"]))
+
+    def _unended(self, begun: AuditRow, *, silent: bool) -> str:
+        lost = silent and self._now_s() > begun.at + LOST_AFTER_S
+        return _INTERRUPTED if lost else "running"
+
     async def _run(self, order: Order) -> None:
         steps: dict[str, str] = {}
         eraser = self._eraser()
@@ -167,5 +206,5 @@ class Erasures:
             )
         if last.action == FAILED:
             return Erasure(*known, "failed", steps=((str(detail.get("why", "")), "failed"),))
-        lost = standing.silent and self._now_s() > begun.at + LOST_AFTER_S
-        return Erasure(*known, _INTERRUPTED if lost else "running", standing.steps, standing.planned)
+        state = self._unended(begun, silent=standing.silent)
+        return Erasure(*known, state, standing.steps, standing.planned)

@@ -1,7 +1,7 @@
 """How far an erasure is: told in Redis by the worker that runs it, again and again while it lives."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -62,6 +62,18 @@ class Progress:
             return found
         await asyncio.sleep(1.5 * self._beat_s)
         return await self._read(erasure_id)
+
+    async def untold(self, erasure_ids: Sequence[str]) -> frozenset[str]:
+        """Those that Redis knows nothing of; none where it does not answer.
+
+        Looks once, so that it also names one that runs where Redis forgot it within this beat.
+        """
+        try:
+            found = await self._link.call("MGET", *map(_key, erasure_ids))
+        except StoreUnavailable:
+            return frozenset()
+        told = found if isinstance(found, list) else ()
+        return frozenset(one for one, raw in zip(erasure_ids, told, strict=False) if raw is None)
 
     async def _read(self, erasure_id: str) -> Standing:
         try:

@@ -7,8 +7,7 @@ from fastapi import APIRouter, Path
 from pydantic import ConfigDict, Field, StringConstraints
 
 from gateway.db import RecordError
-from gateway.db.records import AuditRow
-from gateway.erasure.book import Erasure
+from gateway.erasure.book import Erasure, Stood
 from gateway.erasure.contract import Scope
 from gateway.erasure.opened import Means, open_erasures
 from gateway.http.admin.bodies import Body, Name, Page, Said, cursor_number, paged
@@ -48,6 +47,18 @@ class Begun(Said):
     scope: str = Field(examples=["user"])
     actor: str = Field(examples=["admin"])
     begun_at: float = Field(examples=[1764489600.0])
+
+
+class Listed(Begun):
+    """An erasure in a list.
+
+    Attributes:
+        state: `running`, `done`, `failed` or `interrupted`.
+        complete: of one that is done, whether a second look found every store clean.
+    """
+
+    state: str = Field(examples=["done"])
+    complete: bool | None
 
 
 class Step(Said):
@@ -104,10 +115,11 @@ def erasures_router(desk: Desk) -> APIRouter:
         return _shown(await _found(await erasures.begin(scope, caller.actor)))
 
     @router.get("/erasures", summary="List erasures")
-    async def list_(caller: Admin, page: Paged) -> Page[Begun]:
+    async def list_(caller: Admin, page: Paged) -> Page[Listed]:
         """The latest first."""
         rows = await erasures.begun(caller.tenants, cursor_number(page.after), page.limit + 1)
-        return paged(rows, page.limit, lambda row: str(row.audit_id), _begun)
+        stood = await erasures.standings(rows)
+        return paged(stood, page.limit, lambda one: str(one.begun.audit_id), _listed)
 
     @router.get("/erasures/{erasure}", summary="Show an erasure and its proof")
     async def show(caller: Admin, erasure: ErasureId) -> ErasureSaid:
@@ -126,9 +138,17 @@ def erasures_router(desk: Desk) -> APIRouter:
     return router
 
 
-def _begun(row: AuditRow) -> Begun:
-    scope = str(json.loads(row.detail)["scope"])
-    return Begun(id=row.target, tenant_id=row.tenant_id or "", scope=scope, actor=row.actor, begun_at=row.at)
+def _listed(one: Stood) -> Listed:
+    row = one.begun
+    return Listed(
+        id=row.target,
+        tenant_id=row.tenant_id or "",
+        scope=str(json.loads(row.detail)["scope"]),
+        actor=row.actor,
+        begun_at=row.at,
+        state=one.state,
+        complete=one.complete,
+    )
 
 
 def _shown(found: Erasure) -> ErasureSaid:

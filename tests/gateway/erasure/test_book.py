@@ -116,3 +116,24 @@ async def test_without_redis_nobody_is_called_gone(desk: Desk, redis_server: Red
     desk.now_s += LOST_AFTER_S + 1
     redis_server.kill()
     assert await desk.state(erasure) == ("running", ())
+
+
+async def test_a_list_says_how_each_stands(desk: Desk, redis_server: RedisServer) -> None:
+    lost = await desk.erasures.begin(desk.scope, "admin")
+    await asyncio.sleep(2 * BEAT_S)
+    await desk.dies()
+    running = await desk.erasures.begin(desk.scope, "admin")
+
+    async def stood() -> list[tuple[str, str, bool | None]]:
+        rows = await desk.erasures.begun(None, None, 10)
+        return [(one.begun.target, one.state, one.complete) for one in await desk.erasures.standings(rows)]
+
+    assert await stood() == [(running, "running", None), (lost, "running", None)]
+    desk.now_s += LOST_AFTER_S + 1
+    redis_server.flush()
+    await asyncio.sleep(4 * BEAT_S)
+    assert await stood() == [(running, "running", None), (lost, "interrupted", None)]
+    desk.eraser.let_go.set()
+    await desk.erasures.drained()
+    redis_server.kill()
+    assert await stood() == [(running, "failed", None), (lost, "running", None)], "without Redis nobody is gone"

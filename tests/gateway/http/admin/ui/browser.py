@@ -119,7 +119,7 @@ async def seen_everywhere(page: Page, name: str, folder: str | None) -> dict[str
             found[f"{name}-{width}-{scheme}"] = wrong
     for width, scheme in VIEWS if folder else ():  # afterwards, since taking one leaves styles in the page
         await _view(page, width, scheme)
-        await page.screenshot(path=f"{folder}/{name}-{width}-{scheme}.png", full_page=True)
+        await page.screenshot(path=f"{folder}/{name}-{width}-{scheme}.png", full_page=True, caret="initial")
     return found
 
 

@@ -39,6 +39,7 @@ PAGES = {
     "purge": "/purge",
     "versions": "/versions",
     "tenants": "/tenants",
+    "erasures": "/erasures",
     "routes": "/routes",
     "tokens": "/tokens",
     "audit": "/audit",
