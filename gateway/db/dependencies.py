@@ -71,6 +71,23 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What a registration would come to.
+
+    Attributes:
+        outcome: see policies.dependencies.Registration.
+        retired: versions that it would replace.
+        taken: what would go, of the tenant, or of what is registered for all.
+        of_each: what would go of each tenant whom it concerns, by the tenant's id.
+    """
+
+    outcome: str
+    retired: tuple[Ref, ...]
+    taken: Affected
+    of_each: Mapping[str, Affected]
+
+
+@dataclass(frozen=True, slots=True)
 class _Plan:
     """What is to be done, once the graph was read."""
 
@@ -133,6 +150,28 @@ class VersionRepository:
 
         return await self._change(tenant, version.ref, plan, by)
 
+    async def foreseen(self, tenant_id: str | None, version: Version, *, beside: bool = False) -> Foreseen:
+        """What `register` would do now; nothing is changed.
+
+        Raises:
+            RecordError: as `register`.
+        """
+        check_text("the content", version.content)
+        scope = EVERYBODY if tenant_id is None else tenant_id
+        query = of_scopes() if tenant_id is None else of_scopes(EVERYBODY, scope)
+
+        async def work(connection: AsyncConnection) -> Foreseen:
+            rows = await read_rows(connection, query)
+            tenant_ids = await _everyone(connection) if tenant_id is None else (tenant_id,)
+            _check_owner(rows, scope, version.name)
+            plan = _registered(rows, scope, version, 0.0, beside=beside)
+            graphs = _graphs(rows, scope, tenant_ids)
+            shared = affected(graphs[scope], *plan.changes)
+            of_each = {one: _taken(graphs.get(one), plan, shared) for one in tenant_ids}
+            return Foreseen(plan.outcome, tuple(row.version.ref for row in plan.put[1:]), shared, of_each)
+
+        return await self._database.read(work)
+
     async def retire(self, tenant: str | None, ref: Ref, by: By) -> Changed:
         """Retires a version; a second time changes nothing.
 
@@ -176,6 +215,10 @@ async def _locked(connection: AsyncConnection, tenant: str | None) -> Sequence[s
     if tenant is not None:
         query = query.where(TENANTS.c.id == (await require_tenant(connection, tenant)).tenant_id)
     return (await connection.execute(query)).scalars().all()
+
+
+async def _everyone(connection: AsyncConnection) -> Sequence[str]:
+    return (await connection.execute(select(TENANTS.c.id).order_by(TENANTS.c.id))).scalars().all()
 
 
 def _registered(rows: Sequence[VersionRow], scope: str, version: Version, now_s: float, *, beside: bool) -> _Plan:

@@ -143,6 +143,18 @@ class ImpactSaid(Said):
     complete: bool
 
 
+class ForeseenSaid(ImpactSaid):
+    """What a registration would come to; nothing was changed.
+
+    Attributes:
+        outcome: as of the registration.
+        retired: versions that it would replace.
+    """
+
+    outcome: str
+    retired: list[str]
+
+
 def shown(row: VersionRow) -> VersionSaid:
     """A version as it is told."""
     version = row.version

@@ -1,8 +1,8 @@
 """Versions of prompts, tools, knowledge bases, policies, models and adapters, and what stands on them."""
 
 import time
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query
 
@@ -13,6 +13,7 @@ from gateway.http.admin.bodies import Name, Page, paged
 from gateway.http.admin.caller import Caller
 from gateway.http.admin.desk import Desk
 from gateway.http.admin.frame import (
+    READS,
     REPEATABLE,
     FleetAdmin,
     FleetReader,
@@ -24,6 +25,7 @@ from gateway.http.admin.frame import (
 )
 from gateway.http.admin.version_bodies import (
     ChangedSaid,
+    ForeseenSaid,
     ImpactSaid,
     Mode,
     NewVersion,
@@ -36,11 +38,14 @@ from gateway.http.admin.version_bodies import (
     shown_change,
     shown_id,
 )
-from policies.dependencies import Affected, Change, DependencyRefused, Graph, Ref, affected
+from policies.dependencies import Affected, Change, DependencyRefused, Graph, Ref, Version, affected
 from policies.purge_scopes import Purge
 from policies.registrations import version_of
 
 _LAYERS = ("exact", "semantic")
+
+Within = Annotated[float, Query(gt=0, le=60)]
+Told = TypeVar("Told", bound=ImpactSaid)
 
 
 class VersionDesk:
@@ -57,12 +62,8 @@ class VersionDesk:
             ApiError: 400.
             RecordError: see VersionRepository.register.
         """
-        try:
-            version = version_of(body.said())
-        except DependencyRefused as refused:
-            raise _refused(refused) from None
         by = By(caller.actor, body.mode, self._desk.now_s())
-        return await self._told(await self.versions.register(tenant_id, version, by, beside=body.beside))
+        return await self._told(await self.versions.register(tenant_id, _version(body), by, beside=body.beside))
 
     async def retire(self, caller: Caller, tenant_id: str | None, id_: str, mode: Mode) -> ChangedSaid:
         """Retires a version of a tenant, or one of all."""
@@ -86,41 +87,46 @@ class VersionDesk:
             RecordError: not_found.
         """
         graphs = await self._graphs(tenant_id)
-        taken = affected(graphs[EVERYBODY], change)
-        versions = {one.ref: one for one in taken.versions}
-        said = ImpactSaid(
-            id=shown_id(change),
-            change=change.what,
-            tenant=tenant_id,
-            taken=[],
-            scopes=scopes(taken),
-            matches=dict.fromkeys(_LAYERS, 0),
-            looked_at=dict.fromkeys(_LAYERS, 0),
-            unread=0,
-            complete=True,
-        )
+        shared = affected(graphs[EVERYBODY], change)
         _known(graphs[EVERYBODY], change.ref)
-        due_s = time.monotonic() + within_s
-        for owner in [tenant_id] if tenant_id else [one.tenant_id for one in await self._desk.tenants.list()]:
-            own = affected(graphs.get(owner, graphs[EVERYBODY]), change)
-            versions.update((one.ref, one) for one in own.versions)
-            said = await self._counted(said, owner, own, due_s)
-        return said.model_copy(update={"taken": names(tuple(versions.values()))})
+        owners = [tenant_id] if tenant_id else [one.tenant_id for one in await self._desk.tenants.list()]
+        of_each = {owner: affected(graphs.get(owner, graphs[EVERYBODY]), change) for owner in owners}
+        return await self._counted(_nothing_yet(change, tenant_id, shared), of_each, within_s)
 
-    async def _counted(self, said: ImpactSaid, tenant_id: str, taken: Affected, due_s: float) -> ImpactSaid:
-        left_s = due_s - time.monotonic()
-        if left_s <= 0:
-            return said.model_copy(update={"complete": False})
-        purges = [Purge(1, kind, value, "hard") for kind, value in taken.scopes]
-        preview = await self._desk.survey.preview(tenant_id, purges, within_s=left_s, sample=0)
-        return said.model_copy(
-            update={
-                "matches": {one: said.matches.get(one, 0) + n for one, n in preview.matches.items()},
-                "looked_at": {one: said.looked_at.get(one, 0) + n for one, n in preview.looked_at.items()},
-                "unread": said.unread + preview.unread,
-                "complete": said.complete and preview.complete,
-            }
-        )
+    async def foreseen(self, tenant_id: str | None, body: NewVersion, within_s: float) -> ForeseenSaid:
+        """What a registration would come to.
+
+        Raises:
+            ApiError, RecordError: as `register`.
+        """
+        version = _version(body)
+        found = await self.versions.foreseen(tenant_id, version, beside=body.beside)
+        said = _nothing_yet(Change("register", version.ref, body.beside), tenant_id, found.taken)
+        retired = sorted(map(str, found.retired))
+        foreseen = ForeseenSaid(**said.model_dump(), outcome=found.outcome, retired=retired)
+        return await self._counted(foreseen, found.of_each, within_s)
+
+    async def _counted(self, said: Told, of_each: Mapping[str, Affected], within_s: float) -> Told:
+        """With what would go of each tenant, as far as there is time."""
+        due_s = time.monotonic() + within_s
+        versions = dict.fromkeys(said.taken)
+        for tenant_id, taken in of_each.items():
+            versions.update(dict.fromkeys(names(taken.versions)))
+            left_s = due_s - time.monotonic()
+            if left_s <= 0:
+                said = said.model_copy(update={"complete": False})
+                continue
+            purges = [Purge(1, kind, value, "hard") for kind, value in taken.scopes]
+            preview = await self._desk.survey.preview(tenant_id, purges, within_s=left_s, sample=0)
+            said = said.model_copy(
+                update={
+                    "matches": {one: said.matches.get(one, 0) + n for one, n in preview.matches.items()},
+                    "looked_at": {one: said.looked_at.get(one, 0) + n for one, n in preview.looked_at.items()},
+                    "unread": said.unread + preview.unread,
+                    "complete": said.complete and preview.complete,
+                }
+            )
+        return said.model_copy(update={"taken": sorted(versions)})
 
     async def _graphs(self, tenant_id: str | None) -> dict[str, Graph]:
         """By tenant where it has versions of its own, and the one that is asked about under EVERYBODY."""
@@ -150,6 +156,15 @@ def versions_router(desk: Desk) -> APIRouter:
         """What stands on what it replaces goes, from the next request on, on every worker and replica."""
         return await work.register(caller, (await desk.tenant(caller, tenant)).tenant_id, body)
 
+    @router.post(
+        "/tenants/{tenant}/versions/preview", summary="Preview a tenant's registration", openapi_extra=READS
+    )
+    async def tenant_preview(
+        caller: Operator, tenant: Name, body: NewVersion, within_s: Within = 10.0
+    ) -> ForeseenSaid:
+        """What it would come to, and take; nothing is changed."""
+        return await work.foreseen((await desk.tenant(caller, tenant)).tenant_id, body, within_s)
+
     @router.delete("/tenants/{tenant}/versions/{version}", summary="Retire a tenant's version")
     async def tenant_retire(
         caller: Operator, tenant: Name, version: VersionId, mode: Mode = "hard"
@@ -166,6 +181,11 @@ def versions_router(desk: Desk) -> APIRouter:
     async def register(caller: FleetAdmin, body: NewVersion) -> ChangedSaid:
         """What stands on what it replaces goes, of each tenant."""
         return await work.register(caller, None, body)
+
+    @router.post("/versions/preview", summary="Preview a registration for every tenant", openapi_extra=READS)
+    async def preview(_caller: FleetAdmin, body: NewVersion, within_s: Within = 10.0) -> ForeseenSaid:
+        """What it would come to, and take of each tenant; nothing is changed."""
+        return await work.foreseen(None, body, within_s)
 
     @router.delete("/versions/{version}", summary="Retire a version of every tenant")
     async def retire(caller: FleetAdmin, version: VersionId, mode: Mode = "hard") -> ChangedSaid:
@@ -187,7 +207,7 @@ def dependencies_router(desk: Desk) -> APIRouter:
         change: What | None = None,
         *,
         beside: bool = False,
-        within_s: Annotated[float, Query(gt=0, le=60)] = 10.0,
+        within_s: Within = 10.0,
     ) -> ImpactSaid:
         """Of `name@version`: should its content change; of `name`: should it get a new version.
 
@@ -211,6 +231,28 @@ def _ref(text: str, *, whole: bool = True) -> Ref:
     if whole and not ref.version:
         raise ApiError(400, "Name it as name@version.", code="bad_version", param="version")
     return ref
+
+
+def _version(body: NewVersion) -> Version:
+    try:
+        return version_of(body.said())
+    except DependencyRefused as refused:
+        raise _refused(refused) from None
+
+
+def _nothing_yet(change: Change, tenant_id: str | None, shared: Affected) -> ImpactSaid:
+    """Before anything was counted."""
+    return ImpactSaid(
+        id=shown_id(change),
+        change=change.what,
+        tenant=tenant_id,
+        taken=names(shared.versions),
+        scopes=scopes(shared),
+        matches=dict.fromkeys(_LAYERS, 0),
+        looked_at=dict.fromkeys(_LAYERS, 0),
+        unread=0,
+        complete=True,
+    )
 
 
 def _known(graph: Graph, ref: Ref) -> None:

@@ -98,3 +98,34 @@ async def test_retiring_and_refusals(tmp_path: Path, redis_server: RedisServer) 
         cyclic = await register(it, "kb", "3", kind="knowledge_base", depends_on=["help"])
         assert cyclic.status == 409
         assert "kb@3 -> help@1 -> kb@3" in cyclic.body["detail"]
+
+
+async def test_a_registration_is_previewed_as_it_then_happens(tmp_path: Path, redis_server: RedisServer) -> None:
+    async with office(tmp_path, redis_server) as it:
+        await words(it.it, asked(HELP))
+        await chain(it)
+        body = {"name": "kb", "version": "2", "kind": "knowledge_base"}
+        told = await it.ask("POST", f"{OWN}/preview", body)
+        assert (told.status, told.body["outcome"], told.body["retired"]) == (200, "registered", ["kb@1"])
+        assert (told.body["taken"], told.body["matches"]["exact"]) == (["help@1", "kb@1"], 1)
+        beside = await it.ask("POST", f"{OWN}/preview", {**body, "beside": True})
+        assert (beside.body["retired"], beside.body["taken"]) == ([], ["help@1"])
+        again = await it.ask("POST", f"{OWN}/preview", {**body, "version": "1"})
+        assert (again.body["outcome"], again.body["taken"], again.body["scopes"]) == ("unchanged", [], [])
+        other = await it.ask("POST", f"{OWN}/preview", {**body, "version": "1", "content": "x"})
+        assert (other.body["outcome"], other.body["taken"]) == ("changed", ["help@1", "kb@1"])
+        assert (await it.ask("POST", f"{OWN}/preview", {**body, "depends_on": ["help"]})).status == 409
+        assert (await it.ask("POST", "/versions/preview", body)).status == 409, "the name is a tenant's"
+        assert await words(it.it, asked(HELP)) == "HIT", "nothing was changed"
+        assert (await register(it, "kb", "2", kind="knowledge_base")).body["taken"] == told.body["taken"]
+
+
+async def test_a_registration_for_all_is_previewed_of_all(tmp_path: Path, redis_server: RedisServer) -> None:
+    async with office(tmp_path, redis_server) as it:
+        await it.it.tenant("acme")
+        await register(it, "kb", "1", "/versions", kind="knowledge_base")
+        await register(it, "help", "1", depends_on=["kb"], instructions=[HELP])
+        await words(it.it, asked(HELP))
+        told = await it.ask("POST", "/versions/preview", {"name": "kb", "version": "2", "kind": "knowledge_base"})
+        assert (told.body["tenant"], told.body["taken"]) == (None, ["help@1", "kb@1"])
+        assert (told.body["matches"]["exact"], told.body["looked_at"]["exact"]) == (1, 1)

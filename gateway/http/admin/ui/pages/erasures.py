@@ -83,8 +83,8 @@ async def _confirm(ask: PageAsk, form: Mapping[str, str], problem: Problem | Non
 
 
 async def _all(ask: PageAsk, form: Mapping[str, str], problem: Problem | None = None) -> View:
-    query = {"limit": _SHOWN, **ask.given("after")}
-    told, rows = await asyncio.gather(ask.api.get("erasures", query), tenant_rows(ask))
+    listed = ask.api.get("erasures", {"limit": _SHOWN, **ask.given("after")})
+    told, rows = await asyncio.gather(listed, tenant_rows(ask))
     values = {"form": form, "told": told, "tenants": rows, "names": called(rows), "problem": problem}
     values["next"] = next_page("/erasures", {}, told.data)
     return View("erasures.html", values, problem.status if problem else 200)

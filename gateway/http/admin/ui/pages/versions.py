@@ -16,9 +16,10 @@ async def versions(ask: PageAsk) -> View:
     rows, tenant = await tenant_rows(ask), ask.query.get("tenant", "")
     if not tenant and not ask.caller.everywhere and rows:
         tenant = rows[0]["id"]
-    told = await ask.api.get(_of(tenant), {"limit": _SHOWN, **ask.given("after")})
+    told = await ask.api.get(versions_of(tenant), {"limit": _SHOWN, **ask.given("after")})
     wanted = {"tenant": tenant} if tenant else {}
     values = {"told": told, "tenants": rows, "names": called(rows), "tenant": tenant}
+    values["may_register"] = may_change(ask, tenant)
     return View("versions.html", {**values, "next": next_page("/versions", wanted, told.data)})
 
 
@@ -30,7 +31,7 @@ async def impact(ask: PageAsk) -> View:
 async def retire(ask: PageAsk) -> View | Go:
     """Retires one, as its impact was shown."""
     tenant, version = ask.filled("tenant"), ask.parts["version"]
-    told = await ask.api.change("DELETE", f"{_of(tenant)}/{path_of(version)}")
+    told = await ask.api.change("DELETE", f"{versions_of(tenant)}/{path_of(version)}")
     if told.problem is not None:
         return await _impact(ask, tenant, told.problem)
     return Go(f"/versions?{urlencode({'tenant': tenant})}" if tenant else "/versions", "version_retired")
@@ -48,12 +49,19 @@ async def _impact(ask: PageAsk, tenant: str, problem: Problem | None) -> View:
         "change": change,
         "told": found,
         "problem": problem,
-        "may_retire": ask.can("operator") if tenant else ask.can("admin", everywhere=True),
+        "name": version.partition("@")[0],
+        "may_change": may_change(ask, tenant),
         "here": urlencode({"tenant": tenant}) if tenant else "",
     }
     status = next((one.status for one in (problem, found.problem) if one is not None), 200)
     return View("impact.html", values, status)
 
 
-def _of(tenant: str) -> str:
+def may_change(ask: PageAsk, tenant: str) -> bool:
+    """Whether the caller may change versions of a tenant, or of all when none is named."""
+    return ask.can("operator") if tenant else ask.can("admin", everywhere=True)
+
+
+def versions_of(tenant: str) -> str:
+    """The API's path of a tenant's versions, or of everybody's."""
     return f"{path_of('tenants', tenant)}/versions" if tenant else "versions"

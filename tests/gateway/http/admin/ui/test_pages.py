@@ -38,6 +38,7 @@ PAGES = {
     "explain": "/explain",
     "purge": "/purge",
     "versions": "/versions",
+    "register": "/versions/new",
     "tenants": "/tenants",
     "erasures": "/erasures",
     "routes": "/routes",
