@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -236,6 +236,7 @@ class ProviderSettings(Frozen):
         ca_file: PEM file of the authorities that are trusted for `https://`, in place of the system's.
         cert_file: PEM file of a certificate that is shown to a provider which asks for one.
         key_file: PEM file of its key, without a passphrase; absent where `cert_file` holds both.
+        proxy: `http://user:password@host:port` of a proxy to go through; HTTPS_PROXY and its like are not read.
         cache_marks: what becomes of an Anthropic request's `cache_control`: left out (drop), sent on parts and
             tools under that name (cache_control: OpenRouter, LiteLLM), or on parts as OpenAI's
             `prompt_cache_breakpoint` (breakpoint); the engine always takes it.
@@ -252,6 +253,7 @@ class ProviderSettings(Frozen):
     ca_file: Path | None = None
     cert_file: Path | None = None
     key_file: Path | None = None
+    proxy: SecretStr | None = None
     cache_marks: MarkForm = "drop"
     headers: Mapping[str, str] = Field(default_factory=dict, repr=False)
 
@@ -265,10 +267,20 @@ class ProviderSettings(Frozen):
             raise ValueError("give credentials as api_key or headers, not inside the URL")
         return url
 
+    @field_validator("proxy")
+    @classmethod
+    def _is_a_proxy(cls, proxy: SecretStr | None) -> SecretStr | None:
+        parts = urlsplit(proxy.get_secret_value() if proxy else "http://none")
+        if parts.scheme != "http" or not parts.hostname or parts.path.strip("/") or not _is_port(parts):
+            raise ValueError("give http://host:port or http://user:password@host:port")
+        return proxy
+
     @model_validator(mode="after")
     def _encrypts_where_files_say_so(self) -> Self:
         if (self.ca_file or self.cert_file or self.key_file) and not self.base_url.startswith("https://"):
             raise ValueError("ca_file, cert_file and key_file are for https://; base_url has another scheme")
+        if self.proxy and self.base_url.startswith("unix:"):
+            raise ValueError("no proxy leads to a Unix socket")
         return self
 
 
@@ -298,3 +310,10 @@ class ModelSettings(Frozen):
     ttl_class: str | None = None
     max_wrong: Annotated[float, Field(gt=0, lt=1)] | None = None
     versions: Mapping[str, str] = Field(default_factory=dict)
+
+
+def _is_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False

@@ -102,7 +102,7 @@ def from_foreign(error: BaseException) -> UpstreamError:
     known = next(FAULTS[base] for base in type(error).__mro__ if base in FAULTS)
     mapped = failed(known)
     mapped.add_note(type(error).__name__)
-    mapped.advice = tls_advice(tls_reason(error) or "", "ca_file, or SSL_CERT_FILE")
+    mapped.advice = _advice(error)
     return mapped
 
 
@@ -156,6 +156,14 @@ def _error_object(body: Any) -> dict[str, Any] | None:
     if isinstance(error, dict) and isinstance(error.get("message"), str):
         return error if error is not body else {"message": body["message"]}
     return None
+
+
+def _advice(error: BaseException) -> str:
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered {error.status}: check the setting proxy, and what that proxy lets through"
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return "the proxy could not be reached: check the setting proxy"
+    return tls_advice(tls_reason(error) or "", "ca_file, or SSL_CERT_FILE")
 
 
 def _unwelcome(status: int, headers: Mapping[str, str]) -> UpstreamError:

@@ -218,6 +218,7 @@ def _new_session(settings: ProviderSettings, socket_path: str | None) -> aiohttp
         ),
         trace_configs=[trace],
         trust_env=False,
+        proxy=settings.proxy.get_secret_value() if settings.proxy else None,
     )
 
 

@@ -4,57 +4,19 @@ import asyncio
 import contextlib
 import json
 import os
-import ssl
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gateway.errors import UpstreamError
 from gateway.providers.contract import Provider, ProviderCall
-from gateway.providers.openai import OpenAIProvider
-from gateway.settings import ProviderSettings
+from tests.gateway.providers.conftest import KEY, Front, Make
 from tests.servers.running_set import ROOT
-from tests.servers.tls import Behaviour, Papers, TlsFront
+from tests.servers.tls import Papers
 from tests.upstream import Upstream
-
-Front = Callable[..., TlsFront]
-Make = Callable[..., Provider]
-KEY = "sk-operator-secret"
-
-
-@pytest.fixture
-def front(upstream: Upstream, papers: Papers) -> Iterator[Front]:
-    """Puts TLS in front of the upstream."""
-    port = int(upstream.base_url.rpartition(":")[2].partition("/")[0])
-    with ExitStack() as opened:
-
-        def make(context: ssl.SSLContext = papers.good, behaviour: Behaviour = "tls") -> TlsFront:
-            return opened.enter_context(
-                TlsFront(lambda: asyncio.open_connection("127.0.0.1", port), context, behaviour)
-            )
-
-        yield make
-
-
-@pytest.fixture
-async def make() -> AsyncIterator[Make]:
-    """Makes providers behind a front."""
-    made: list[Provider] = []
-
-    def provider(at: TlsFront, scheme: str = "https", **fields: Any) -> Provider:
-        settings = ProviderSettings(base_url=f"{scheme}://localhost:{at.port}/v1", api_key=KEY, **fields)
-        made.append(OpenAIProvider("up", settings))
-        return made[-1]
-
-    yield provider
-    for one in made:
-        await one.close()
 
 
 async def failure(provider: Provider, call: ProviderCall) -> UpstreamError:
