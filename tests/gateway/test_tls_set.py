@@ -60,6 +60,7 @@ async def test_everything_behind_tls(
             "REDIS_URL": f"rediss://localhost:{to_redis.port}?{shown}",
             "DATABASE_URL": f"postgresql://lamina:hidden-pw@localhost:{to_rows.port}{urlsplit(plain).path}?{verified}",
             "LAMINA_BOOTSTRAP_KEY": KEY,
+            "LAMINA_REDIS__DEADLINE_MS": "1000",
             "LAMINA_ENGINE__ENABLED": "false",
             "LAMINA_PROVIDERS": json.dumps({"up": model}),
             "LAMINA_MODELS": json.dumps([{"name": "m", "provider": "up"}]),

