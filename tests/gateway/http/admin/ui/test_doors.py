@@ -12,12 +12,14 @@ import pytest_asyncio
 from pydantic import SecretStr
 
 from gateway.db import KeyRepository, TokenRepository
+from gateway.db.erasing import ErasingRepository
 from tests.gateway.stand import KEY, Stand, stand
 from tests.servers.redis import RedisServer
 
 ADMIN_KEY = "lam_admin_" + "k" * 40
 MARKUP = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>'
 WORD = re.compile(r'name="word" value="([0-9a-f]+)"')
+ERASING = ("/erasures", "/erasures/confirm")
 pytestmark = pytest.mark.slow
 
 
@@ -135,21 +137,43 @@ async def test_signing_out_ends_the_session_also_for_a_copy_of_its_cookie(it: St
 async def test_a_reader_changes_nothing_and_sees_no_buttons(it: Stand, browser: Browser) -> None:
     await browser.sign_in(await token(it, "reader"))
     tenant_id = await it.tenant_id()
-    for path in ("", "/tenants", f"/tenants/{tenant_id}", "/routes", "/entries", "/audit"):
+    for path in ("", "/tenants", f"/tenants/{tenant_id}", "/routes", "/entries", "/versions", "/audit"):
         status, text, _ = await browser.ask(path)
         assert status == 200
         assert re.findall(r'<form method="post" action="([^"]+)"', text) == ["/admin/ui/sign-out"]
         assert "/admin/ui/purge" not in text
     assert (await browser.ask("/purge"))[0] == 403
-    assert (await browser.ask("/tokens"))[0] == 403
-    for path in ("/tenants", f"/tenants/{tenant_id}/keys", "/purge", "/routes/mode", "/tokens"):
+    for path in ("/tokens", "/explain", "/erasures", "/versions/new"):
+        assert (await browser.ask(path))[0] == 403
+    keys, posts = f"/tenants/{tenant_id}/keys", ("/explain", "/versions", "/versions/new")
+    for path in ("/tenants", keys, "/purge", "/routes/mode", "/tokens", *posts, *ERASING):
         assert (await browser.send(path, tenant=tenant_id, kind="tenant", confirm="default"))[0] == 403
+
+
+async def test_an_operator_erases_nothing_and_registers_nothing_for_all(it: Stand, browser: Browser) -> None:
+    await browser.sign_in(await token(it, "operator"))
+    tenant_id = await it.tenant_id()
+    for path in ERASING:
+        assert (await browser.send(path, tenant=tenant_id, scope="tenant", confirm="default"))[0] == 403
+    for path in ("/versions", "/versions/new"):
+        told = await browser.send(path, tenant="", name="docs", version="1", kind="policy")
+        assert (told[0], "Not registered." in told[1]) == (403, True)
+    for path in ("/explain", "/versions", "/erasures"):
+        form = {"tenant": tenant_id, "model": "m", "question": "x", "word": "0" * 64}
+        assert (await browser.ask(path, form))[0] == 403
+    assert await ErasingRepository(it.database).begun(None, None, 1) == []
 
 
 async def test_a_bound_token_sees_only_its_tenants(it: Stand, browser: Browser) -> None:
     await it.tenant("acme")
     await it.tenant("rival")
     await browser.sign_in(await token(it, "admin", ["acme"]))
+    default_id = await it.tenant_id()
+    for path in ERASING:
+        form = {"tenant": default_id, "scope": "tenant", "confirm": "default"}
+        assert (await browser.send(path, **form))[0] == 404
+    form = {"tenant": default_id, "model": "m", "question": "x"}
+    assert (await browser.send("/explain", **form))[0] == 404
     for path in ("", "/requests", "/tenants", "/purge", "/entries", "/audit", "/doctor", "/ledger"):
         status, text, _ = await browser.ask(path)
         assert status == 200
@@ -215,3 +239,47 @@ async def test_a_key_that_is_made_twice_by_one_form_is_one_key(it: Stand, browse
     assert keys[0] == keys[1]
     labels = [key.label for key in await KeyRepository(it.database).list("default")]
     assert labels.count("x") == 1
+
+
+async def test_a_request_is_explained_or_it_is_said_why_not(browser: Browser) -> None:
+    await browser.sign_in(ADMIN_KEY)
+    form = {"tenant": "default", "model": "m", "question": " Why? "}
+    for more, controls, status, told in (
+        ("", "", 200, "No semantic service is used"),
+        ('{"temperature": 0}', "Cache-Control: max-age=60", 200, "field temperature"),
+        ("[1]", "", 400, "one JSON object"),
+        ("{", "", 400, "one JSON object"),
+        ('{"messages": []}', "", 400, "fields of their own"),
+        ("", "nothing", 400, "headers, one a line"),
+        ("", "x-lamina-cache-mode: sideways", 400, "Bad cache control"),
+    ):
+        answered, text, headers = await browser.send("/explain", **form, more=more, controls=controls)
+        assert (answered, told in text, headers["cache-control"]) == (status, True, "no-store")
+        assert re.search(r'<textarea id="f-question"[^>]*>\s Why\? </textarea>', text)
+
+
+async def test_a_registration_is_previewed_or_it_is_said_why_not(it: Stand, browser: Browser) -> None:
+    await browser.sign_in(ADMIN_KEY)
+    form = {"tenant": await it.tenant_id(), "name": "docs", "version": "1", "kind": "prompt"}
+    for field, value, status, told in (
+        ("depends_on", "nobody", 400, "is not registered; register it first"),
+        ("tools", "{}", 400, "Tools are a JSON list"),
+        ("tools", "[1]", 400, "Not registered."),
+        ("instructions", "{{all}}", 400, "Not registered."),
+        ("models", " gpt-4o-mini \n\n", 200, "It is new."),
+        ("beside", "yes", 200, "It is new."),
+        ("instructions", "One.\r\nTwo.", 200, "It is new."),
+    ):
+        answered, text, _ = await browser.send("/versions/new", **form, **{field: value})
+        assert (answered, told in text) == (status, True), (field, value)
+    assert "Nothing is registered" in (await browser.ask(f"/versions?tenant={form['tenant']}"))[1]
+    for done in ("version_registered", "version_known"):
+        _, _, headers = await browser.send("/versions", **form, instructions="One.\nTwo.")
+        assert headers["location"].endswith(f"done={done}")
+
+
+async def test_there_is_no_such_erasure(browser: Browser) -> None:
+    await browser.sign_in(ADMIN_KEY)
+    for path in ("/erasures/E0000000000000000", "/erasures/E0000000000000000/body", "/erasures/nonsense"):
+        assert (await browser.ask(path))[0] in {400, 404}
+    assert (await browser.ask("/erasures/confirm"))[0] == 200

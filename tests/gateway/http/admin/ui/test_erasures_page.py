@@ -45,82 +45,74 @@ async def ask_for(page: Page, user: str = "", whole: str = "") -> None:
     await page.get_by_role("button", name="Continue").click()
 
 
-async def test_a_user_is_erased_once_the_tenants_name_is_typed(
+async def test_erasures_are_confirmed_followed_and_proven(
     tmp_path: Path, redis_server: RedisServer, pytestconfig: pytest.Config
 ) -> None:
     folder = pytestconfig.getoption("screenshots")
     async with looking(tmp_path, redis_server) as look:
-        await ask(look.stand, questions=3, user=USER)
-        tenant_id = await look.stand.tenant_id()
         page = await look.signed_in()
-        await page.goto(f"{look.base}/tenants/{tenant_id}")
-        await page.get_by_role("link", name="Erase").click()
-        for user in ("", "   "):
-            await ask_for(page, user)
-            await expect(page.get_by_role("alert")).to_contain_text("Name the user, or choose the whole tenant.")
-        await ask_for(page, whole="yes")
-        await expect(page.get_by_role("main")).to_contain_text("default is shut out at once and for good")
-        found = await seen_everywhere(page, "erase-tenant", folder)
-        await page.get_by_role("link", name="Do not erase").click()
-        await ask_for(page, USER)
-        found |= await seen_everywhere(page, "erase-user", folder)
-        await page.locator("#f-confirm").fill("another")
-        await page.locator("#erase-now").click()
-        await expect(page.get_by_role("alert")).to_contain_text("The name that you typed is another.")
-        assert await ErasingRepository(look.stand.database).begun(None, None, 9) == []
-        look.errors.clear()
-        await page.locator("#f-confirm").fill("default")
-        await page.locator("#erase-now").click()
-        await expect(page.get_by_role("main")).to_contain_text("Running.")
-        assert USER not in page.url + await page.content()
-        found |= await seen_everywhere(page, "erasure-running", folder)
-        await expect(page.get_by_text("A second look found every store clean.")).to_be_visible(timeout=30_000)
-        await expect(page.locator("#erasure-said")).to_have_text("The erasure is done.")
-        assert await page.locator("[data-live]").count() == 0
-        await expect(page.get_by_role("main")).to_contain_text("signed and unchanged")
-        proof = page.get_by_role("table", name="What was done in each store")
-        await expect(proof.get_by_role("rowgroup").filter(has_text="redis").first).to_contain_text("redis")
-        found |= await seen_everywhere(page, "erasure-done", folder)
-        before = len(look.stand.upstream.calls)
-        await ask(look.stand, questions=1, user=USER)
-        assert len(look.stand.upstream.calls) == before + 1
+        found = await of_a_user(look, page, folder)
+        found |= await that_did_not_end_well(look, page, folder)
         assert look.errors == []
         assert found == {}
 
 
-async def test_erasures_that_did_not_end_well_say_what_to_do(
-    tmp_path: Path, redis_server: RedisServer, pytestconfig: pytest.Config
-) -> None:
-    folder = pytestconfig.getoption("screenshots")
-    async with looking(tmp_path, redis_server) as look:
-        left = report(await look.stand.tenant_id())
-        ids = {
-            "interrupted": await recorded(look),
-            "failed": await recorded(look, FAILED, why="StoreUnavailable: Redis did not answer"),
-            "incomplete": await recorded(look, DONE, report=left, signature="00" * 32),
-        }
-        page = await look.signed_in()
-        await page.get_by_role("link", name="Erasures").click()
-        rows = page.get_by_role("table", name="Erasures").locator("tbody tr")
-        assert [await rows.nth(at).locator(".badge").inner_text() for at in range(3)] == list(ids)[::-1]
-        found = await seen_everywhere(page, "erasures-listed", folder)
-        for state, told in (
-            ("interrupted", "The worker that ran it is gone"),
-            ("failed", "StoreUnavailable: Redis did not answer. Not everything may be gone."),
-            ("incomplete", "Done, but something may be left."),
-        ):
-            await page.goto(f"{look.base}/erasures/{ids[state]}")
-            await expect(page.locator(".notice").filter(has_text=told)).to_be_visible()
-            found |= await seen_everywhere(page, f"erasure-{state}", folder)
-        await expect(page.get_by_role("main")).to_contain_text("not as signed")
-        await expect(page.get_by_role("table")).to_contain_text("unknown")
-        await page.get_by_role("link", name="erase again").click()
-        await expect(page.get_by_label("One user")).to_be_checked()
-        assert look.errors == []
-        await page.goto(f"{look.base}/erasures/E0000000000000000")
-        await expect(page.get_by_role("heading", level=1, name="Not found")).to_be_visible()
-        operator = await look.signed_in((await look.token("operator"))[1])
-        await expect(operator.get_by_role("link", name="Erasures")).to_have_count(0)
-        await operator.goto(f"{look.base}/erasures/{ids['failed']}")
-        await expect(operator.get_by_role("heading", level=1, name="Not for you")).to_be_visible()
-        assert found == {}
+async def of_a_user(look: Look, page: Page, folder: str | None) -> dict[str, list[str]]:
+    """One user is erased, once the tenant's name is typed."""
+    await ask(look.stand, questions=3, user=USER)
+    await page.goto(f"{look.base}/tenants/{await look.stand.tenant_id()}")
+    await page.get_by_role("link", name="Erase").click()
+    await ask_for(page, "   ")
+    await expect(page.get_by_role("alert")).to_contain_text("Name the user, or choose the whole tenant.")
+    await ask_for(page, whole="yes")
+    await expect(page.get_by_role("main")).to_contain_text("default is shut out at once and for good")
+    found = await seen_everywhere(page, "erase-tenant", folder)
+    await page.get_by_role("link", name="Do not erase").click()
+    await ask_for(page, USER)
+    await page.locator("#f-confirm").fill("another")
+    await page.locator("#erase-now").click()
+    await expect(page.get_by_role("alert")).to_contain_text("The name that you typed is another.")
+    assert await ErasingRepository(look.stand.database).begun(None, None, 9) == []
+    found |= await seen_everywhere(page, "erase-user", folder)
+    look.errors.clear()
+    await page.locator("#f-confirm").fill("default")
+    await page.locator("#erase-now").click()
+    await expect(page.get_by_role("main")).to_contain_text("Running.")
+    assert USER not in page.url + await page.content()
+    found |= await seen_everywhere(page, "erasure-running", folder)
+    await expect(page.get_by_text("A second look found every store clean.")).to_be_visible(timeout=30_000)
+    await expect(page.locator("#erasure-said")).to_have_text("The erasure is done.")
+    assert await page.locator("[data-live]").count() == 0
+    await expect(page.get_by_role("main")).to_contain_text("signed and unchanged")
+    await expect(page.get_by_role("table", name="What was done in each store")).to_contain_text("redis")
+    before = len(look.stand.upstream.calls)
+    await ask(look.stand, questions=1, user=USER)
+    assert len(look.stand.upstream.calls) == before + 1
+    return found
+
+
+async def that_did_not_end_well(look: Look, page: Page, folder: str | None) -> dict[str, list[str]]:
+    """Each says what happened, and what to do."""
+    left = report(await look.stand.tenant_id())
+    ids = {
+        "interrupted": await recorded(look),
+        "failed": await recorded(look, FAILED, why="StoreUnavailable: Redis did not answer"),
+        "incomplete": await recorded(look, DONE, report=left, signature="00" * 32),
+    }
+    await page.goto(f"{look.base}/erasures")
+    badges = await page.get_by_role("table", name="Erasures").locator(".badge").all_inner_texts()
+    assert badges == ["incomplete", "failed", "interrupted", "done"]
+    found = await seen_everywhere(page, "erasures-listed", folder)
+    for state, told in (
+        ("interrupted", "The worker that ran it is gone"),
+        ("failed", "StoreUnavailable: Redis did not answer. Not everything may be gone."),
+        ("incomplete", "Done, but something may be left."),
+    ):
+        await page.goto(f"{look.base}/erasures/{ids[state]}")
+        await expect(page.locator(".notice").filter(has_text=told)).to_be_visible()
+        found |= await seen_everywhere(page, f"erasure-{state}", folder)
+    await expect(page.get_by_role("main")).to_contain_text("not as signed")
+    await expect(page.get_by_role("table")).to_contain_text("unknown")
+    await page.get_by_role("link", name="erase again").click()
+    await expect(page.get_by_label("One user")).to_be_checked()
+    return found
