@@ -105,7 +105,7 @@ async def that_did_not_end_well(look: Look, page: Page, folder: str | None) -> d
     found = await seen_everywhere(page, "erasures-listed", folder)
     for state, told in (
         ("interrupted", "The worker that ran it is gone"),
-        ("failed", "StoreUnavailable: Redis did not answer. Not everything may be gone."),
+        ("failed", "StoreUnavailable: Redis did not answer. Some of it may still be there."),
         ("incomplete", "Done, but something may be left."),
     ):
         await page.goto(f"{look.base}/erasures/{ids[state]}")
