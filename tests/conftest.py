@@ -1,5 +1,6 @@
 """What every room's tests may use: real servers, and the same random numbers in each run."""
 
+import sys
 from collections.abc import Iterator
 
 import hypothesis
@@ -22,6 +23,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_report_header() -> str:
     """Says which random numbers a run used."""
     return "hypothesis: profile ci, derandomized (seed = the test itself), deadline 5 s"
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    """Torch computes with one thread: on matrices this small, and with processes beside it, others only spin.
+
+    Before each test, since an engine that one of them opens sets the threads of its process.
+    """
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
