@@ -7,6 +7,7 @@ import hypothesis
 import pytest
 
 from tests.again import pytest_runtest_protocol, pytest_terminal_summary  # noqa: F401  (hooks)
+from tests.servers.postgres import PostgresServer, running_postgres
 from tests.servers.redis import RedisServer
 from tests.servers.tls import Papers
 
@@ -55,3 +56,10 @@ def redis_server(_shared_redis: RedisServer) -> RedisServer:
     """A real Redis, running and empty; a test may freeze, kill or restart it."""
     _shared_redis.make_clean()
     return _shared_redis
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A running PostgreSQL; a test that kills or freezes it brings it back."""
+    with running_postgres() as server:
+        yield server

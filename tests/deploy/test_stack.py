@@ -15,7 +15,7 @@ import pytest
 from tests.deploy.compose import ROOT
 from tests.deploy.load import Load
 from tests.deploy.processes import Running, Stack
-from tests.servers.postgres import PostgresServer
+from tests.servers.postgres import PostgresServer, running_postgres
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 STREAMS = 6
@@ -27,10 +27,8 @@ SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' O
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    server.start()
-    yield server
-    server.stop()
+    with running_postgres() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -22,17 +22,6 @@ from tests.upstream import Upstream
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
-@pytest.fixture
-def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL of this module's own."""
-    server = PostgresServer()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
-
-
 @pytest_asyncio.fixture
 async def upstream() -> AsyncIterator[Upstream]:
     """A model provider."""
@@ -41,13 +30,13 @@ async def upstream() -> AsyncIterator[Upstream]:
 
 
 async def test_everything_behind_tls(
-    tmp_path: Path, redis_server: RedisServer, postgres: PostgresServer, upstream: Upstream, papers: Papers
+    tmp_path: Path, redis_server: RedisServer, postgres_server: PostgresServer, upstream: Upstream, papers: Papers
 ) -> None:
-    redis, rows = str(redis_server.socket_path), str(postgres.folder / ".s.PGSQL.5432")
+    redis, rows = str(redis_server.socket_path), str(postgres_server.folder / ".s.PGSQL.5432")
     port = int(upstream.base_url.rpartition(":")[2].partition("/")[0])
     mine, ca = papers.client, papers.ours.ca
     with (
-        postgres.database() as plain,
+        postgres_server.database() as plain,
         TlsFront(lambda: asyncio.open_unix_connection(redis), papers.asks) as to_redis,
         TlsFront(lambda: asyncio.open_unix_connection(rows), papers.asks, "postgres") as to_rows,
         TlsFront(lambda: asyncio.open_connection("127.0.0.1", port), papers.asks) as to_model,

@@ -198,3 +198,14 @@ class PostgresServer:
         for child in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
             with suppress(ProcessLookupError):
                 os.kill(int(child), number)
+
+
+@contextmanager
+def running_postgres() -> Iterator[PostgresServer]:
+    """A server that runs until the block ends."""
+    server = PostgresServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

@@ -31,17 +31,6 @@ def migrate(url: str) -> None:
         runner.run(work())
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[PostgresServer]:
-    """A running PostgreSQL; a test that kills or freezes it brings it back."""
-    server = PostgresServer()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
-
-
 @pytest.fixture
 def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
     """An empty PostgreSQL database of this test's own."""

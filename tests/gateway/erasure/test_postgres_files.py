@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from tests.gateway.canaries import holders
 from tests.gateway.http.admin.whole import ADMIN, Office
 from tests.gateway.semantic_stand import Meaning, meaning
-from tests.servers.postgres import PostgresServer
+from tests.servers.postgres import PostgresServer, running_postgres
 from tests.servers.redis import RedisServer
 from tests.upstream import Script
 
@@ -33,12 +33,8 @@ _INSTRUCTION = f"You answer for the house of {TEMPLATE}, by the name of {{{{name
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[PostgresServer]:
     """A server whose files nobody else writes."""
-    server = PostgresServer()
-    try:
-        server.start()
+    with running_postgres() as server:
         yield server
-    finally:
-        server.stop()
 
 
 def own_files(server: PostgresServer, url: str) -> list[Path]:

@@ -24,12 +24,11 @@ from tests.gateway.db.conftest import (
     FORGET,
     migrated_postgres,
     migrated_sqlite,
-    postgres_server,
 )
 from tests.gateway.http.admin.desk import ADMIN, NOW_S, Asking, asking
 from tests.servers.postgres import PostgresServer
 
-__all__ = ["migrated_postgres", "migrated_sqlite", "postgres_server"]
+__all__ = ["migrated_postgres", "migrated_sqlite"]
 
 
 class Deed(Body):
