@@ -39,7 +39,7 @@ class Scope:
 
 
 class Store(Protocol):
-    """One place where something of somebody may be. Contract test: tests/gateway/erasure/test_stores.py."""
+    """One place where something of somebody may be. Shown by tests/gateway/test_erasure_set.py."""
 
     name: str
 

@@ -6,36 +6,41 @@ from pathlib import Path
 
 import pytest
 
-from gateway.db import Database, TenantRepository
+from gateway.db import Database, DataKeyRepository, PurgeRepository, TenantRepository
 from gateway.db.erasing import ErasingRepository
 from gateway.erasure.book import Erasures
 from gateway.erasure.contract import Scope
 from gateway.erasure.progress import LOST_AFTER_S, Progress
-from gateway.erasure.work import Order, Told
-from gateway.errors import StoreUnavailable
+from gateway.erasure.work import Eraser, Records
 from gateway.redis_link import RedisLink, RedisTarget
 from gateway.telemetry.metrics import Metrics
-from policies.erasure import Report
+from policies.erasure import StoreProof
 from tests.servers.redis import RedisServer
 
 BEAT_S = 0.05
+STEPS = tuple((name, "running") for name in ("keys", "purge", "settle", "stuck"))
 
 
-class StuckEraser:
-    """Begins, and then works until it is let go, or its worker ends."""
+class StuckStore:
+    """Works until it is let go, or its worker ends."""
 
-    steps = ("keys", "purge")
+    name = "stuck"
 
     def __init__(self) -> None:
-        self.let_go = asyncio.Event()
-        self.closed = False
+        self.begun, self.let_go = asyncio.Event(), asyncio.Event()
+        self.closed = self.broken = False
 
-    async def run(self, order: Order, told: Told) -> Report:  # noqa: ARG002  (its shape)
-        await told("keys", "running")
+    async def erase(self, scope: Scope) -> StoreProof:
+        """See Store."""
+        del scope
+        self.begun.set()
         await self.let_go.wait()
-        raise StoreUnavailable("it was let go")
+        if self.broken:
+            raise RuntimeError("nobody thought of this")
+        return StoreProof(self.name, 1, 1, 1, 0)
 
     async def close(self) -> None:
+        """Notes that nobody works on it any more."""
         self.closed = True
 
 
@@ -44,18 +49,26 @@ class Desk:
 
     def __init__(self, database: Database, link: RedisLink, tenant_id: str) -> None:
         self.now_s = 1000.0
-        self.eraser = StuckEraser()
-        progress = Progress(link, beat_s=BEAT_S)
-        make = lambda: self.eraser  # noqa: E731
-        self.erasures = Erasures(
+        self.store = StuckStore()
+        self._records = Records(
+            TenantRepository(database),
+            DataKeyRepository(database),
+            PurgeRepository(database),
             ErasingRepository(database),
-            progress,
-            make,
-            b"k" * 32,
-            Metrics(),
-            lambda: self.now_s,  # type: ignore[arg-type]
         )
+        progress, key = Progress(link, beat_s=BEAT_S), b"k" * 32
+        self.erasures = Erasures(self._records.erasing, progress, self._eraser, key, Metrics(), lambda: self.now_s)
         self.scope = Scope(tenant_id, "", False)
+
+    def _eraser(self) -> Eraser:
+        async def announced(*_: object) -> bool:
+            return True
+
+        async def known(_: str) -> None:
+            return None
+
+        told = (announced, known, lambda: self.now_s)
+        return Eraser(self._records, [self.store], *told, closing=self.store.close, settle_s=0)
 
     async def state(self, erasure_id: str) -> tuple[str, tuple[tuple[str, str], ...]]:
         found = await self.erasures.find(erasure_id)
@@ -78,7 +91,7 @@ async def desk(tmp_path: Path, redis_server: RedisServer) -> AsyncIterator[Desk]
     link = RedisLink(target, deadline_s=5, failures=50, retry_s=0.1, on_fault=lambda _: None)
     made = Desk(database, link, tenant.tenant_id)
     yield made
-    made.eraser.let_go.set()
+    made.store.let_go.set()
     await made.erasures.drained()
     await link.close()
     await database.close()
@@ -86,33 +99,42 @@ async def desk(tmp_path: Path, redis_server: RedisServer) -> AsyncIterator[Desk]
 
 async def test_a_long_step_stays_running_also_when_redis_forgets(desk: Desk, redis_server: RedisServer) -> None:
     erasure = await desk.erasures.begin(desk.scope, "admin")
-    await asyncio.sleep(2 * BEAT_S)
+    await desk.store.begun.wait()
     desk.now_s += LOST_AFTER_S + 1
-    assert await desk.state(erasure) == ("running", (("keys", "running"),))
+    assert await desk.state(erasure) == ("running", STEPS)
     redis_server.flush()
-    assert await desk.state(erasure) == ("running", (("keys", "running"),))
-    desk.eraser.let_go.set()
+    assert await desk.state(erasure) == ("running", STEPS)
+    desk.store.let_go.set()
     await desk.erasures.drained()
-    state, ((why, _),) = await desk.state(erasure)
-    assert (state, why) == ("failed", "StoreUnavailable: it was let go")
-    assert desk.eraser.closed
+    assert (await desk.state(erasure))[0] == "done"
+    assert desk.store.closed
 
 
 async def test_one_whose_worker_is_gone_is_interrupted(desk: Desk, redis_server: RedisServer) -> None:
     erasure = await desk.erasures.begin(desk.scope, "admin")
-    await asyncio.sleep(2 * BEAT_S)
+    await desk.store.begun.wait()
     await desk.dies()
     desk.now_s += LOST_AFTER_S + 1
     assert (await desk.state(erasure))[0] == "running", "its last sign of life still counts"
     redis_server.flush()  # in place of waiting for it to expire
     assert (await desk.state(erasure))[0] == "interrupted"
-    assert desk.eraser.closed
+    assert desk.store.closed
     await asyncio.sleep(2 * BEAT_S)
     assert (await desk.state(erasure))[0] == "interrupted", "and nobody goes on telling"
 
 
+async def test_one_that_fails_says_by_what_and_is_over(desk: Desk) -> None:
+    desk.store.broken = True
+    desk.store.let_go.set()
+    erasure = await desk.erasures.begin(desk.scope, "admin")
+    await desk.erasures.drained()
+    assert await desk.state(erasure) == ("failed", (("RuntimeError", "failed"),))
+    assert desk.store.closed
+
+
 async def test_without_redis_nobody_is_called_gone(desk: Desk, redis_server: RedisServer) -> None:
     erasure = await desk.erasures.begin(desk.scope, "admin")
+    await desk.store.begun.wait()
     desk.now_s += LOST_AFTER_S + 1
     redis_server.kill()
     assert await desk.state(erasure) == ("running", ())
@@ -120,9 +142,11 @@ async def test_without_redis_nobody_is_called_gone(desk: Desk, redis_server: Red
 
 async def test_a_list_says_how_each_stands(desk: Desk, redis_server: RedisServer) -> None:
     lost = await desk.erasures.begin(desk.scope, "admin")
-    await asyncio.sleep(2 * BEAT_S)
+    await desk.store.begun.wait()
     await desk.dies()
+    desk.store.begun.clear()
     running = await desk.erasures.begin(desk.scope, "admin")
+    await desk.store.begun.wait()
 
     async def stood() -> list[tuple[str, str, bool | None]]:
         rows = await desk.erasures.begun(None, None, 10)
@@ -133,7 +157,7 @@ async def test_a_list_says_how_each_stands(desk: Desk, redis_server: RedisServer
     redis_server.flush()
     await asyncio.sleep(4 * BEAT_S)
     assert await stood() == [(running, "running", None), (lost, "interrupted", None)]
-    desk.eraser.let_go.set()
+    desk.store.let_go.set()
     await desk.erasures.drained()
     redis_server.kill()
-    assert await stood() == [(running, "failed", None), (lost, "running", None)], "without Redis nobody is gone"
+    assert await stood() == [(running, "done", True), (lost, "running", None)], "without Redis nobody is gone"
