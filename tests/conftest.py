@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from tests.again import pytest_runtest_protocol, pytest_terminal_summary  # noqa: F401  (hooks)
 from tests.servers.postgres import PostgresServer, running_postgres
 from tests.servers.redis import RedisServer
 from tests.servers.tls import Papers
