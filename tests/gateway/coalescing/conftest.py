@@ -28,6 +28,12 @@ class Pair:
         """A metric over both."""
         return await measured(self.one, name, **labels) + await measured(self.two, name, **labels)
 
+    async def counts(self, name: str, least: int, **labels: str) -> None:
+        """Returns once a metric over both is so high."""
+        async with asyncio.timeout(5):
+            while await self.counted(name, **labels) < least:  # noqa: ASYNC110  (a page can only be asked again)
+                await asyncio.sleep(0.01)
+
 
 async def listening(redis: RedisServer, workers: int) -> None:
     """Returns when so many inboxes are subscribed to."""

@@ -17,7 +17,7 @@ from gateway.layers.entry import Entry, Sealer
 from gateway.layers.exact import entry_key
 from tests.gateway.coalescing.conftest import Pair
 from tests.gateway.coalescing.test_leases_in_redis import Worker
-from tests.gateway.http.wire import Reply, ask, control, said
+from tests.gateway.http.wire import Reply, ask, chat_request, control, line, said
 from tests.upstream import Script
 
 SECRET = b"s" * 40
@@ -79,12 +79,17 @@ async def elsewhere(pair: Pair) -> AsyncIterator[Elsewhere]:
 
 
 async def test_half_a_stream_is_cut_and_never_taken_for_the_whole(pair: Pair, elsewhere: Elsewhere) -> None:
-    streamed = asyncio.create_task(ask(pair.two, said("q", stream=True)))
-    await elsewhere.says("one ", "two")
-    whole = asyncio.create_task(ask(pair.two, said("q")))
-    await asyncio.sleep(0.1)
-    await elsewhere.stores()
-    assert (await streamed).events[-1]["error"]["code"] == "upstream_cut"
+    async with line(pair.two) as streamed:
+        await streamed.send(chat_request(said("q", stream=True)))
+        await elsewhere.says("one ", "two")
+        head = await streamed.head()
+        parts = streamed.parts()
+        begun = await anext(parts)
+        whole = asyncio.create_task(ask(pair.two, said("q")))
+        await pair.counts("lamina_flights_total", 1, role="join")
+        await elsewhere.stores()
+        cut = Reply(head.status, head.pairs, b"".join([begun, *[part async for part in parts]]))
+    assert cut.events[-1]["error"]["code"] == "upstream_cut"
     assert (await whole).text == "one two three"
     assert await pair.counted("lamina_flights_total", role="found") == 1
     assert pair.upstream.count == 1
