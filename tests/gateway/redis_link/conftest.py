@@ -14,7 +14,7 @@ from tests.servers.redis import RedisServer
 
 DEADLINE_S = 0.1
 RETRY_S = 0.2
-SLACK_S = 0.2
+SLACK_S = 1.0
 
 
 @dataclass(slots=True)

@@ -90,7 +90,7 @@ async def test_a_connection_cut_at_any_byte_refuses_and_never_hangs_or_lies(
             assert cut_after < len(greeting) + len(reply)
         else:
             assert (answer, cut_after) == (b"hello", len(greeting) + len(reply))
-        assert time.perf_counter() - began < 0.5, cut_after
+        assert time.perf_counter() - began < 0.9, cut_after
         proxy.toxics = Toxics()
         assert await link.call("GET", "k") == b"hello"
 
@@ -172,14 +172,14 @@ async def test_swallowed_replies_are_refused_within_the_deadline(connect: Connec
 
 
 async def test_connecting_and_asking_share_one_deadline(connect: Connect, proxy: Proxy) -> None:
-    proxy.toxics = Toxics(delay_s=0.3)
-    linked = connect(proxy.url, deadline_s=0.4)
+    proxy.toxics = Toxics(delay_s=0.8)
+    linked = connect(proxy.url, deadline_s=1.0)
     link = linked.link
     began = time.perf_counter()
     with pytest.raises(StoreUnavailable, match="timeout"):
         await link.call("PING")
     assert linked.faults == ["timeout"]
-    assert 0.4 <= time.perf_counter() - began < 0.55
+    assert 1.0 <= time.perf_counter() - began < 1.5
     proxy.toxics.delay_s = 0.0
     assert await link.call("ECHO", "next") == b"next"
     assert proxy.connections == 1
