@@ -21,6 +21,8 @@ from engine.served_model import ServedModel
 from engine.worker import Generation, Job, Worker
 
 _MODELS = "/v1/models"
+_MOST_TENANTS, _MOST_RUNS = 50, 60
+"""Of an outline of the prefix cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,10 @@ class App:
             healthy = self.worker.alive
             answer = {"status": "ok" if healthy else "stopped", "model": self.model.name}
             await send_body(send, 200 if healthy else 503, orjson.dumps(answer))
+        elif path == "/cache/prefixes":
+            _allow(method, "GET")
+            told = await self.worker.outline(_MOST_TENANTS, _MOST_RUNS)
+            await send_body(send, 200, orjson.dumps(told))
         elif path == "/metrics":
             _allow(method, "GET")
             await send_body(send, 200, self.metrics.exposition(), CONTENT_TYPE)

@@ -9,6 +9,7 @@ import torch
 
 from engine.errors import RequestError
 from engine.events import FinishReason, TokenEvent
+from engine.kv.outline import Outline
 from engine.pace import Pace
 from engine.prompt_use import PromptUse
 from engine.sampler import NOTHING_LEFT, Sampled, sample
@@ -129,6 +130,10 @@ class Core:
         kept = 0 if kv.host is None else len(kv.host)
         forgotten = sum(kv.purge(salt) for salt in salts)
         return forgotten + (0 if kv.host is None else kept - len(kv.host))
+
+    def outline(self, most_tenants: int, most_runs: int) -> Outline:
+        """Return what is cached, in outline; see engine.kv.outline."""
+        return self.scheduler.kv.outline(most_tenants, most_runs)
 
     def fail_all(self, why: str) -> list[TokenEvent]:
         """End every sequence with an error."""

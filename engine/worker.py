@@ -12,6 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from engine.backlog import Backlog
 from engine.core import Core
@@ -19,6 +20,7 @@ from engine.detokenizer import OutputText
 from engine.errors import RequestError
 from engine.events import FinishReason, TokenEvent
 from engine.grammar.contract import Grammar
+from engine.kv.outline import Outline
 from engine.kv.wishes import CacheWishes
 from engine.pace import Pace
 from engine.sampling import SamplingParams
@@ -26,6 +28,8 @@ from engine.sequence import Sequence
 
 _log = logging.getLogger(__name__)
 _SEED_BITS = 63
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,15 @@ class Purge:
     told: Callable[[int], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A command: tell what is cached, in outline."""
+
+    most_tenants: int
+    most_runs: int
+    told: Callable[[Outline], None]
+
+
 class ClientGone:
     """Put into a generation's queue when its client has hung up."""
 
@@ -100,7 +113,7 @@ class Worker:
         self._core = core
         self._limits = limits
         self._clock = clock
-        self._commands: queue.SimpleQueue[Sequence | Purge | int | None] = queue.SimpleQueue()
+        self._commands: queue.SimpleQueue[Sequence | Purge | Look | int | None] = queue.SimpleQueue()
         self._generations: dict[int, Generation] = {}
         self._backlog = Backlog()
         self._pace = Pace()
@@ -166,15 +179,26 @@ class Worker:
         Raises:
             RequestError: 503 when the thread has died.
         """
+        return await self._asked(lambda tell: Purge(tuple(salts), tell))
+
+    async def outline(self, most_tenants: int, most_runs: int) -> Outline:
+        """Return what is cached, in outline, as it is between two steps; see engine.kv.outline.
+
+        Raises:
+            RequestError: 503 when the thread has died.
+        """
+        return await self._asked(lambda tell: Look(most_tenants, most_runs, tell))
+
+    async def _asked(self, command: Callable[[Callable[[T], None]], Purge | Look]) -> T:
         if not self.alive:
             raise RequestError(503, "The engine has stopped.", kind="server_error")
-        done: asyncio.Future[int] = self._loop.create_future()
+        done: asyncio.Future[T] = self._loop.create_future()
 
-        def tell(count: int) -> None:
+        def tell(answer: T) -> None:
             if not done.done():
-                done.set_result(count)
+                done.set_result(answer)
 
-        self._commands.put(Purge(tuple(salts), tell))
+        self._commands.put(command(tell))
         return await done
 
     def _open(self, generation: Generation, family: list[Sequence]) -> None:
@@ -260,13 +284,15 @@ class Worker:
                 events += self._core.add(command)
             elif isinstance(command, Purge):
                 self._post(command.told, self._core.purge(command.salts))
+            elif isinstance(command, Look):
+                self._post(command.told, self._core.outline(command.most_tenants, command.most_runs))
             else:
                 self._core.abort(command)
             if events and self._commands.empty():
                 return True
         return True
 
-    def _post(self, call: Callable[..., None], *args: Iterable[TokenEvent] | Pace | int) -> None:
+    def _post(self, call: Callable[..., None], *args: Iterable[TokenEvent] | Pace | int | Outline) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call, *args)
 

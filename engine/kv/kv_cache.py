@@ -11,6 +11,7 @@ from engine.kv.host_tier import HostTier
 from engine.kv.integrity import check_books
 from engine.kv.lookup import first_visible
 from engine.kv.moves import Label, Moves
+from engine.kv.outline import Outline, outline
 from engine.kv.rates import Rates, worth_swapping
 from engine.kv.retention import Session
 from engine.kv.usage import KvUsage, PrefixCounts
@@ -240,6 +241,10 @@ class KvCache:
         if self.host is not None:
             self.host.purge(salt)
         return self._cached.purge(salt)
+
+    def outline(self, most_tenants: int, most_runs: int) -> Outline:
+        """Return the trees of cached prefixes in outline; see engine.kv.outline."""
+        return outline(self._cached.trees, self.block_size, most_tenants, most_runs)
 
     def usage(self) -> KvUsage:
         """Return the figures for metrics."""

@@ -58,3 +58,21 @@ async def test_a_purge_of_nothing_is_refused(tiny_folder: Path, salts: object) -
     with serving(tiny_folder, ScriptedRunner(300, script("ok")), tiny.small_config(kv_tokens=2048)) as running:
         status, told = await purged(running, salts)
     assert (status, told["error"]["param"]) == (400, "salts")
+
+
+async def test_the_prefixes_are_told_in_outline_and_no_word_of_them(tiny_folder: Path) -> None:
+    surface = "/v1/completions"
+    config = tiny.small_config(kv_tokens=2048)
+    with serving(tiny_folder, ScriptedRunner(300, script("ok")), config) as running:
+        await cached(running, surface, cache_salt="b")
+        for _ in range(2):
+            await cached(running, surface, cache_salt="a")
+        async with running.http() as http:
+            reply = await http.get("/cache/prefixes")
+            refused = await http.post("/cache/prefixes", json={})
+    assert (reply.status_code, refused.status_code) == (200, 405)
+    told = reply.json()
+    assert told["tenants"] == 2
+    uses = {one["salt"]: [run["uses"] for run in one["runs"]] for one in told["told"]}
+    assert uses == {"a": [1], "b": [0]}
+    assert "same" not in reply.text
