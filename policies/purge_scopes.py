@@ -14,7 +14,7 @@ PURGE_KINDS = (
 is what was made before a time; `meaning` lists the keys that it takes; `print` is a text or tool that requests
 carried, see policies.fingerprints."""
 
-_OF_PERSONS = frozenset({"all", "user", "session"})
+OF_PERSONS = frozenset({"all", "user", "session"})
 LATE_S = 5.0
 """What was made later than this before a purge by meaning was not in the index yet when the purge looked."""
 
@@ -44,7 +44,7 @@ class Purge:
     @property
     def of_persons(self) -> bool:
         """Whether it must leave nothing of somebody's words behind, wherever they were kept."""
-        return self.mode == "hard" and (self.kind in _OF_PERSONS or self.kind not in PURGE_KINDS)
+        return self.mode == "hard" and (self.kind in OF_PERSONS or self.kind not in PURGE_KINDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "erase": "gateway.cli.erase:erase",
     "encryption": "gateway.cli.encryption:encryption",
     "report": "gateway.cli.report:report",
+    "engine": "gateway.cli.engine:engine",
     "explain": "gateway.cli.explain:explain",
     "warm": "gateway.cli.warm:warm",
     "replay": "gateway.cli.replay:replay",

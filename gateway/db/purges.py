@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Select, and_, insert, or_, select, update
+from sqlalchemy import Select, and_, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.db import audit
@@ -13,7 +13,7 @@ from gateway.db.database import Database
 from gateway.db.errors import RecordError
 from gateway.db.records import Appended, NewPurge, PurgeKind, PurgeMode, PurgeRow
 from gateway.db.tables import PURGE_LOG, PURGE_MEMBERS, TENANTS
-from policies.purge_scopes import members_value
+from policies.purge_scopes import OF_PERSONS, PURGE_KINDS, members_value
 
 _LOG = PURGE_LOG.c
 
@@ -106,6 +106,18 @@ class PurgeRepository:
 
         async def work(connection: AsyncConnection) -> list[PurgeRow]:
             return [PurgeRow(*row) for row in await connection.execute(query)]
+
+        return await self._database.read(work)
+
+    async def prefix_epochs(self) -> dict[str, int]:
+        """Maps the tenants that have one to their prefix epoch, as PurgeIndex has it."""
+        persons = or_(_LOG.kind.in_(OF_PERSONS), _LOG.kind.not_in(PURGE_KINDS))
+        query = (
+            select(_LOG.tenant_id, func.max(_LOG.seq)).where(_LOG.mode == "hard", persons).group_by(_LOG.tenant_id)
+        )
+
+        async def work(connection: AsyncConnection) -> dict[str, int]:
+            return {row[0]: row[1] for row in await connection.execute(query)}
 
         return await self._database.read(work)
 

@@ -23,6 +23,7 @@ from gateway.http.asgi import Endpoint, Receive, Scope, Send
 from gateway.http.ops import Check
 from gateway.invalidation.replica import Replicas
 from gateway.layers.parts import Parts
+from gateway.layers.salts import Salts
 from gateway.ledger import LedgerParts
 from gateway.pipeline import Pipeline
 from gateway.routes import Routes
@@ -75,6 +76,7 @@ class Office:
     meaning: Meaning | None
     ledger: LedgerParts
     feedback: Feedback
+    salts: Salts
     checks: Mapping[str, Check]
     now_s: Callable[[], float]
 
@@ -129,6 +131,7 @@ def _desk(office: Office) -> Any:
         rows=parts.rows,
         budget=budget if isinstance(budget, Budget) else None,
         sealer=parts.sealer,
+        salts=office.salts,
         routes=office.routes,
         guards=office.guards,
         explainer=_explainer(office),

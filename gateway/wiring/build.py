@@ -30,6 +30,7 @@ from gateway.invalidation.replica import Replicas
 from gateway.layers.entry import Entry, Sealer
 from gateway.layers.exact import auth_key, purge_key
 from gateway.layers.parts import Parts
+from gateway.layers.salts import Salts
 from gateway.ledger import LedgerParts
 from gateway.limits import Limiter
 from gateway.pipeline import Pipeline, Rooms
@@ -212,7 +213,20 @@ async def build(settings: Settings, clock: Clock | None = None) -> Gateway:
     stores = (replicas, database, parts, layers.exact, None if learning is None else learning.budget)
     feedback = open_feedback(stores, now_s)
     endpoints["/v1/feedback"] = ("POST", FeedbackSurface(pipeline, feedback))
-    office = Office(parts, database, replicas, layers, routes, guards, meaning, ledger, feedback, asked, now_s)
+    office = Office(
+        parts,
+        database,
+        replicas,
+        layers,
+        routes,
+        guards,
+        meaning,
+        ledger,
+        feedback,
+        Salts(secret, settings.engine.cache_epoch),
+        asked,
+        now_s,
+    )
     endpoints["/admin/"] = (ANY, admin_surface(office, pipeline, requests))
     router = Router(endpoints, metrics, log)
     opened = breakers(link, None if meaning is None else meaning.link, providers)

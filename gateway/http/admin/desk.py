@@ -18,6 +18,7 @@ from gateway.invalidation.survey import Survey
 from gateway.invalidation.telling import Records, each_told, tell
 from gateway.layers.entry import Sealer
 from gateway.layers.exact import ExactLayer
+from gateway.layers.salts import Salts
 from gateway.layers.semantic import SemanticLayer
 from gateway.ledger import LedgerParts
 from gateway.redis_link import RedisLink
@@ -36,6 +37,7 @@ class Desk:
         budget: what learns from comparisons; None where nothing does.
         purging: makes purges.
         survey: looks through what is stored.
+        salts: under which a model's server keeps each tenant's prompts.
         checks: says of each part whether it is there.
     """
 
@@ -49,6 +51,7 @@ class Desk:
     rows: SemanticRows
     budget: Budget | None
     sealer: Sealer
+    salts: Salts
     routes: Routes
     guards: Guards
     explainer: Explainer

@@ -64,6 +64,7 @@ ROUTES: tuple[PageRoute, ...] = (
     PageRoute("GET", "/doctor", doctor.doctor, "doctor"),
     PageRoute("GET", "/engine", engine.engine, "engine"),
     PageRoute("GET", "/engine/body", engine.engine_body, "engine"),
+    PageRoute("GET", "/engine/prefixes", engine.prefixes, "engine"),
     PageRoute("GET", "/entries", entries.entries, "entries"),
     PageRoute("GET", "/entries/{tenant}/{entry}", entries.entry, "entries"),
     PageRoute("POST", "/entries/{tenant}/{entry}/delete", entries.delete, "entries", "operator"),
