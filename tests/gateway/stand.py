@@ -18,11 +18,10 @@ from gateway.invalidation.announce import RedisAnnouncer
 from gateway.settings import ModelSettings, ProviderSettings, Settings
 from gateway.worker import server_for
 from tests.servers.redis import RedisServer
+from tests.servers.sqlite import PATIENCE_S, open_migrated
 from tests.upstream import Upstream
 
 KEY = "lam_test_key_of_the_default_tenant"
-PATIENCE_S = 20.0
-"""Of the database: no test fails because a disk was busy for two seconds."""
 
 
 @dataclass(slots=True)
@@ -93,8 +92,7 @@ def settings_for(home: Path, upstream: Upstream, redis_url: str, **changes: Any)
 async def running(settings: Settings, upstream: Upstream) -> AsyncIterator[Stand]:
     """Serves on a free port of the loopback until the block ends."""
     url = settings.database_url.get_secret_value() if settings.database_url else ""
-    database = Database.open(url, deadline_s=PATIENCE_S)
-    await database.migrate()
+    database = await open_migrated(url)
     await bootstrap(database, KEY, time.time())
     app = create_app(settings)
     listener = socket.create_server(("127.0.0.1", 0))

@@ -17,6 +17,7 @@ from gateway.telemetry.metrics import Metrics
 from policies.budget import Explore
 from policies.nomination import Candidate, Pairs, Verdicts
 from policies.types import ChatResponse, Choice
+from tests.servers.sqlite import open_migrated
 
 
 class Verifier:
@@ -67,8 +68,7 @@ class Bench:
 
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    database = Database.open(f"sqlite:///{tmp_path}/lamina.db", deadline_s=20)
-    await database.migrate()
+    database = await open_migrated(f"sqlite:///{tmp_path}/lamina.db")
     tenant = await TenantRepository(database).create("acme", "test", 1.0)
     made = Bench(database, tenant.tenant_id, most_waiting=4)
     yield made

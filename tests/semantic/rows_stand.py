@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from gateway.db import Database, NewRow, SemanticRows, TenantRepository
 from gateway.db.tables import SEMANTIC_ROWS, SEMANTIC_VECTORS
 from policies.questions import Question, Turn
+from tests.servers.sqlite import open_migrated
 
 
 def digest(name: str) -> bytes:
@@ -90,9 +91,8 @@ class Rows:
 @asynccontextmanager
 async def migrated(url: str) -> AsyncIterator[Rows]:
     """Migrates an empty database and adds a tenant."""
-    database = Database.open(url, deadline_s=20)
+    database = await open_migrated(url)
     try:
-        await database.migrate()
         tenant = await TenantRepository(database).create("acme", "test", 1000.0)
         yield Rows(database, tenant.tenant_id)
     finally:

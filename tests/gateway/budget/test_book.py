@@ -14,6 +14,7 @@ from gateway.telemetry.metrics import MOST_BUDGETS, Metrics
 from policies.budget import Explore, Refuse, Serve
 from policies.nomination import Candidate
 from policies.semantic import Least
+from tests.servers.sqlite import open_migrated
 
 SURE = Candidate(7, 0.99, None, 0.99999)
 NOW_S = 1_000_000.0
@@ -21,8 +22,7 @@ NOW_S = 1_000_000.0
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    opened = Database.open(f"sqlite:///{tmp_path}/lamina.db", deadline_s=20)
-    await opened.migrate()
+    opened = await open_migrated(f"sqlite:///{tmp_path}/lamina.db")
     yield opened
     await opened.close()
 

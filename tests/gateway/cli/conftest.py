@@ -9,8 +9,8 @@ import pytest
 
 from gateway.__main__ import main
 from gateway.cli.administration import Office
-from gateway.db import Database
 from gateway.errors import StoreUnavailable
+from tests.servers.sqlite import open_migrated
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,6 @@ def announcer() -> ToldAnnouncer:
 @pytest.fixture
 async def office(tmp_path: Path, announcer: ToldAnnouncer) -> AsyncIterator[Office]:
     """The seam below the commands: real records, a fake announcer."""
-    database = Database.open(f"sqlite:///{tmp_path}/lamina.db", deadline_s=20)
-    await database.migrate()
+    database = await open_migrated(f"sqlite:///{tmp_path}/lamina.db")
     yield Office(database, announcer, "cli:test", 1000.0)
     await database.close()

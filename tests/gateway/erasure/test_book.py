@@ -16,6 +16,7 @@ from gateway.redis_link import RedisLink, RedisTarget
 from gateway.telemetry.metrics import Metrics
 from policies.erasure import StoreProof
 from tests.servers.redis import RedisServer
+from tests.servers.sqlite import open_migrated
 
 BEAT_S = 0.05
 STEPS = tuple((name, "running") for name in ("keys", "purge", "settle", "stuck"))
@@ -84,8 +85,7 @@ class Desk:
 
 @pytest.fixture
 async def desk(tmp_path: Path, redis_server: RedisServer) -> AsyncIterator[Desk]:
-    database = Database.open(f"sqlite:///{tmp_path}/lamina.db", deadline_s=20)
-    await database.migrate()
+    database = await open_migrated(f"sqlite:///{tmp_path}/lamina.db")
     tenant = await TenantRepository(database).create("acme", "test", 1.0)
     target = RedisTarget.parse(redis_server.url)
     link = RedisLink(target, deadline_s=5, failures=50, retry_s=0.1, on_fault=lambda _: None)

@@ -12,6 +12,7 @@ from gateway.invalidation.data_keys import DataKeys
 from gateway.invalidation.replica import Replicas, TenantReplica
 from gateway.layers.keyring import Keyring
 from policies.encryption import MasterKeys, master_key
+from tests.servers.sqlite import open_migrated
 
 MASTERS = MasterKeys(master_key("m" * 32))
 
@@ -36,8 +37,7 @@ class Worker:
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    made = Database.open(f"sqlite:///{tmp_path}/lamina.db", deadline_s=20)
-    await made.migrate()
+    made = await open_migrated(f"sqlite:///{tmp_path}/lamina.db")
     yield made
     await made.close()
 

@@ -28,6 +28,7 @@ from gateway.layers.exact import ExactLayer, auth_key, purge_key
 from gateway.redis_link import RedisLink, RedisTarget
 from policies.keys import KeySpace, Namespace
 from tests.servers.redis import RedisServer
+from tests.servers.sqlite import open_migrated
 
 T = TypeVar("T")
 KEYS = ("k0", "k1")
@@ -110,8 +111,7 @@ class NoResurrection(RuleBasedStateMachine):
         return self.runner.run(work)
 
     async def _open(self) -> None:
-        self.database = Database.open(f"sqlite:///{Path(self.folder.name) / 'lamina.db'}", deadline_s=20)
-        await self.database.migrate()
+        self.database = await open_migrated(f"sqlite:///{Path(self.folder.name) / 'lamina.db'}")
         record = await TenantRepository(self.database).create("t", "test", time.time())
         self.tenant_id = record.tenant_id
         self.key_record, _ = await KeyRepository(self.database).create("t", "k", "test", time.time())

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.db import Appended, Database, NewPurge, PurgeRepository, RecordError, TenantRepository
+from gateway.db import Appended, NewPurge, PurgeRepository, RecordError, TenantRepository
 from gateway.errors import DatabaseUnavailable
 from gateway.invalidation.purging import Made, Purging
+from tests.servers.sqlite import open_migrated
 
 
 class Counted:
@@ -32,8 +33,7 @@ class Counted:
 
 @pytest.fixture
 async def log(tmp_path: Path) -> AsyncIterator[Counted]:
-    database = Database.open(f"sqlite:///{tmp_path}/lamina.db", deadline_s=30)
-    await database.migrate()
+    database = await open_migrated(f"sqlite:///{tmp_path}/lamina.db", deadline_s=30)
     await TenantRepository(database).create("acme", "test", 1.0)
     yield Counted(PurgeRepository(database))
     await database.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.db import Database, PurgeRepository, TenantRepository
+from gateway.db import PurgeRepository, TenantRepository
 from gateway.db.row_pages import RowPages
 from gateway.invalidation.replica import Replicas
 from gateway.invalidation.stored import Place, Stored
@@ -17,14 +17,14 @@ from gateway.layers.entry import Sealer
 from gateway.redis_link import RedisLink, RedisTarget
 from policies.purge_scopes import Purge
 from tests.servers.redis import RedisServer
+from tests.servers.sqlite import open_migrated
 
 ALL = [Purge(1, "all", "", "hard")]
 
 
 @pytest.fixture
 async def survey(tmp_path: Path, redis_server: RedisServer) -> AsyncIterator[Survey]:
-    database = Database.open(f"sqlite:///{tmp_path}/lamina.db", deadline_s=20)
-    await database.migrate()
+    database = await open_migrated(f"sqlite:///{tmp_path}/lamina.db")
     sealer = Sealer(b"s" * 32)
 
     @asynccontextmanager

@@ -20,6 +20,7 @@ from gateway.ledger.book import MOST_KEYS
 from gateway.telemetry.metrics import Metrics
 from policies.ledger import PriceRow, PriceTable, Sums, merge, named
 from tests.gateway.http.wire import metric
+from tests.servers.sqlite import open_migrated
 
 PRICES = PriceTable([PriceRow(("a",), "3", "15", "0.3", "3.75", "6")])
 USAGE = {"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 64}}
@@ -68,9 +69,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("migrated") / "lamina.db"
 
     async def migrate() -> None:
-        database = Database.open(f"sqlite:///{path}", deadline_s=20)
-        await database.migrate()
-        await database.close()
+        await (await open_migrated(f"sqlite:///{path}")).close()
 
     asyncio.run(migrate())
     return path

@@ -23,6 +23,7 @@ from gateway.http.asgi import Message
 from gateway.settings import LimitSettings
 from gateway.telemetry.metrics import Metrics
 from policies.types import Principal
+from tests.servers.sqlite import open_migrated
 
 ADMIN, TENANT = "lam_admin_" + "a" * 40, "lam_of_some_tenant"
 NOW_S = 1000.0
@@ -103,8 +104,7 @@ async def asking(
     url: str | None = None,
 ) -> AsyncIterator[Asking]:
     """A surface over these routers."""
-    database = Database.open(url or f"sqlite:///{folder}/lamina.db", deadline_s=20)
-    await database.migrate()
+    database = await open_migrated(url or f"sqlite:///{folder}/lamina.db")
     metrics = Metrics(asyncio.get_running_loop().call_later)
     clock = [NOW_S]
     once = Once(OnceRepository(database), b"s" * 32, metrics, lambda: clock[0])
