@@ -21,7 +21,7 @@ from engine.served_model import ServedModel
 from engine.worker import Generation, Job, Worker
 
 _MODELS = "/v1/models"
-_MOST_TENANTS, _MOST_RUNS = 50, 60
+_MOST_TREES, _MOST_RUNS = 50, 60
 """Of an outline of the prefix cache."""
 
 
@@ -83,7 +83,7 @@ class App:
             await send_body(send, 200 if healthy else 503, orjson.dumps(answer))
         elif path == "/cache/prefixes":
             _allow(method, "GET")
-            told = await self.worker.outline(_MOST_TENANTS, _MOST_RUNS)
+            told = await self.worker.outline(_MOST_TREES, _MOST_RUNS)
             await send_body(send, 200, orjson.dumps(told))
         elif path == "/metrics":
             _allow(method, "GET")

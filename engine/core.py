@@ -131,9 +131,9 @@ class Core:
         forgotten = sum(kv.purge(salt) for salt in salts)
         return forgotten + (0 if kv.host is None else kept - len(kv.host))
 
-    def outline(self, most_tenants: int, most_runs: int) -> Outline:
+    def outline(self, most_trees: int, most_runs: int) -> Outline:
         """Return what is cached, in outline; see engine.kv.outline."""
-        return self.scheduler.kv.outline(most_tenants, most_runs)
+        return self.scheduler.kv.outline(most_trees, most_runs)
 
     def fail_all(self, why: str) -> list[TokenEvent]:
         """End every sequence with an error."""

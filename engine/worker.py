@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from engine.backlog import Backlog
 from engine.core import Core
@@ -75,9 +75,9 @@ class Purge:
 class Look:
     """A command: tell what is cached, in outline."""
 
-    most_tenants: int
+    most_trees: int
     most_runs: int
-    told: Callable[[Outline], None]
+    told: Callable[[Outline | RequestError], None]
 
 
 class ClientGone:
@@ -115,6 +115,7 @@ class Worker:
         self._clock = clock
         self._commands: queue.SimpleQueue[Sequence | Purge | Look | int | None] = queue.SimpleQueue()
         self._generations: dict[int, Generation] = {}
+        self._questions: set[asyncio.Future[Any]] = set()
         self._backlog = Backlog()
         self._pace = Pace()
         self._next_id = 0
@@ -181,21 +182,27 @@ class Worker:
         """
         return await self._asked(lambda tell: Purge(tuple(salts), tell))
 
-    async def outline(self, most_tenants: int, most_runs: int) -> Outline:
+    async def outline(self, most_trees: int, most_runs: int) -> Outline:
         """Return what is cached, in outline, as it is between two steps; see engine.kv.outline.
 
         Raises:
             RequestError: 503 when the thread has died.
         """
-        return await self._asked(lambda tell: Look(most_tenants, most_runs, tell))
+        return await self._asked(lambda tell: Look(most_trees, most_runs, tell))
 
-    async def _asked(self, command: Callable[[Callable[[T], None]], Purge | Look]) -> T:
+    async def _asked(self, command: Callable[[Callable[[T | RequestError], None]], Purge | Look]) -> T:
         if not self.alive:
             raise RequestError(503, "The engine has stopped.", kind="server_error")
         done: asyncio.Future[T] = self._loop.create_future()
+        self._questions.add(done)
+        done.add_done_callback(self._questions.discard)
 
-        def tell(answer: T) -> None:
-            if not done.done():
+        def tell(answer: T | RequestError) -> None:
+            if done.done():
+                return
+            if isinstance(answer, RequestError):
+                done.set_exception(answer)
+            else:
                 done.set_result(answer)
 
         self._commands.put(command(tell))
@@ -273,6 +280,9 @@ class Worker:
         error = RequestError(503, "The engine has stopped.", kind="server_error")
         for seq_id in tuple(self._generations):
             self._deliver([TokenEvent(seq_id, 0, finish=FinishReason.ERROR, error=error)], self._pace)
+        for question in tuple(self._questions):
+            if not question.done():
+                question.set_exception(error)
 
     def _obey(self, events: list[TokenEvent]) -> bool:
         """Carry out queued commands, waiting for one when idle; False means stop."""
@@ -285,14 +295,23 @@ class Worker:
             elif isinstance(command, Purge):
                 self._post(command.told, self._core.purge(command.salts))
             elif isinstance(command, Look):
-                self._post(command.told, self._core.outline(command.most_tenants, command.most_runs))
+                self._post(command.told, self._looked(command))
             else:
                 self._core.abort(command)
             if events and self._commands.empty():
                 return True
         return True
 
-    def _post(self, call: Callable[..., None], *args: Iterable[TokenEvent] | Pace | int | Outline) -> None:
+    def _looked(self, command: Look) -> Outline | RequestError:
+        try:
+            return self._core.outline(command.most_trees, command.most_runs)
+        except Exception:  # noqa: BLE001  (logged, and the asker is told; nobody's answer hangs on an outline)
+            _log.exception("the outline of the prefix trees failed")
+            return RequestError(500, "The prefix trees cannot be told.", kind="server_error")
+
+    def _post(
+        self, call: Callable[..., None], *args: Iterable[TokenEvent] | Pace | int | Outline | RequestError
+    ) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call, *args)
 

@@ -151,6 +151,7 @@ class CachedBlocks:
     def found(self, node: Node, now_s: float) -> None:
         """Count a look-up that found a node, before its blocks are held; prolong its protection."""
         node.uses += 1
+        node.hits += 1
         for group, block in enumerate(node.blocks):
             evictable = self.books[group].evictable
             if block != NULL_BLOCK and evictable.holds(block):

@@ -242,9 +242,9 @@ class KvCache:
             self.host.purge(salt)
         return self._cached.purge(salt)
 
-    def outline(self, most_tenants: int, most_runs: int) -> Outline:
+    def outline(self, most_trees: int, most_runs: int) -> Outline:
         """Return the trees of cached prefixes in outline; see engine.kv.outline."""
-        return outline(self._cached.trees, self.block_size, most_tenants, most_runs)
+        return outline(self._cached.trees, self.block_size, most_trees, most_runs)
 
     def usage(self) -> KvUsage:
         """Return the figures for metrics."""

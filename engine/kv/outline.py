@@ -1,25 +1,28 @@
-"""The trees of cached prefixes in outline: what is shared, how long, how often; never the tokens themselves."""
+"""The trees of cached prefixes in outline: what is shared, how long, how often; neither tokens nor salts."""
 
+import hashlib
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.kv.prefix_tree import Node, PrefixTree
 
 MOST_BLOCKS = 20_000
-"""Blocks looked at for one outline, some ten milliseconds of the engine's thread."""
+"""Blocks gone through for one outline, some milliseconds of the engine's thread."""
+_NAME_CHARS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Cached blocks of one tenant in a row, up to where prompts part or their cached prefix ends.
+    """Cached blocks in a row, up to where prompts part or their cached prefix ends.
 
     Attributes:
-        number, parent: its place among the runs of its tenant, and that of the run it continues; None for a start.
-        start: tokens before it.
+        number, parent: its place among the runs of its tree, and that of the run it continues; None where it
+            continues none that is cached.
+        start: tokens before it in the prompt.
         tokens: in it.
-        uses: look-ups that found its first block.
-        saved_tokens: tokens that these look-ups had not to compute, over all its blocks.
+        hits: look-ups that found its first block since that was computed.
+        saved_tokens: tokens that look-ups did not have to compute, over all its blocks.
         continuations: runs that continue it, told here or not.
         pinned_tokens: of its tokens those that a breakpoint protects.
     """
@@ -28,17 +31,23 @@ class Run:
     parent: int | None
     start: int
     tokens: int
-    uses: int
+    hits: int
     saved_tokens: int
     continuations: int
     pinned_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
-class TenantOutline:
-    """What is cached for one salt: `blocks` in all, and `runs`, each after the one it continues."""
+class TreeOutline:
+    """What is cached for one salt.
 
-    salt: str
+    Attributes:
+        name: a digest of the salt, by which who knows the salt knows the tree.
+        blocks: in all.
+        runs: each after the one that it continues.
+    """
+
+    name: str
     blocks: int
     runs: tuple[Run, ...]
 
@@ -49,67 +58,90 @@ class Outline:
 
     Attributes:
         block_size: tokens per block.
-        tenants: how many trees there are, told here or not.
+        trees: how many there are, told here or not.
+        complete: whether everything is told.
     """
 
     block_size: int
-    tenants: int
-    told: tuple[TenantOutline, ...]
+    trees: int
+    complete: bool
+    told: tuple[TreeOutline, ...]
 
 
-def outline(trees: Mapping[str, PrefixTree], block_size: int, most_tenants: int, most_runs: int) -> Outline:
-    """Tells the runs that were found most often, over all tenants, each after the one it continues.
+def tree_name(salt: str) -> str:
+    """Return what an outline calls the tree of a salt: 32 hexadecimal characters of its SHA-256."""
+    return hashlib.sha256(salt.encode()).hexdigest()[:_NAME_CHARS]
+
+
+def outline(trees: Mapping[str, PrefixTree], block_size: int, most_trees: int, most_runs: int) -> Outline:
+    """Tell the runs that were found most often, over all trees, each after the one it continues.
 
     Args:
         trees: by salt.
         block_size: tokens per block.
-        most_tenants: of the trees, the largest are told.
+        most_trees: the largest are told.
         most_runs: over all of these.
     """
-    largest = heapq.nlargest(most_tenants, trees.values(), key=lambda tree: len(tree.nodes))
-    runs: dict[str, list[Run]] = {tree.salt: [] for tree in largest}
-    for salt, run in _runs(largest, block_size, most_runs):
-        runs[salt].append(run)
-    told = tuple(TenantOutline(tree.salt, len(tree.nodes), tuple(runs[tree.salt])) for tree in largest)
-    return Outline(block_size, len(trees), told)
+    filled = [tree for tree in trees.values() if tree.nodes]
+    largest = heapq.nlargest(most_trees, filled, key=lambda tree: len(tree.nodes))
+    walk = _Walk(block_size, most_runs)
+    for tree in largest:
+        walk.push([*tree.first, *tree.torn], None)
+    walk.go()
+    told = tuple(
+        TreeOutline(tree_name(tree.salt), len(tree.nodes), tuple(walk.runs[tree.salt])) for tree in largest
+    )
+    blocks = sum(run.tokens for one in told for run in one.runs) // block_size
+    complete = len(told) == len(filled) and blocks == sum(one.blocks for one in told)
+    return Outline(block_size, len(filled), complete, told)
 
 
-def _runs(trees: Iterable[PrefixTree], block_size: int, most: int) -> Iterator[tuple[str, Run]]:
-    """Best first: what was found most often, wherever it hangs."""
-    waiting: list[tuple[int, int, Node, int | None]] = []
-    counts: dict[str, int] = {}
-    pushed, left = 0, MOST_BLOCKS
+class _Walk:
+    """Goes through runs best first: what was found most often, wherever it hangs.
 
-    def push(nodes: list[Node], parent: int | None) -> None:
-        nonlocal pushed
-        for node in heapq.nlargest(most, nodes, key=_uses):
-            heapq.heappush(waiting, (-node.uses, pushed, node, parent))
-            pushed += 1
+    Attributes:
+        runs: by salt.
+    """
 
-    for tree in trees:
-        push(tree.first, None)
-    for _ in range(most):
-        if not waiting or left <= 0:
-            return
-        _, _, first, parent = heapq.heappop(waiting)
-        nodes = _row(first, left)
-        left -= len(nodes)
-        salt, last = first.tree.salt, nodes[-1]
-        number = counts[salt] = counts.get(salt, -1) + 1
-        yield (
-            salt,
-            Run(
-                number=number,
-                parent=parent,
-                start=first.depth * block_size,
-                tokens=len(nodes) * block_size,
-                uses=first.uses,
-                saved_tokens=sum(node.uses for node in nodes) * block_size,
-                continuations=len(last.children),
-                pinned_tokens=sum(bool(node.pins) for node in nodes) * block_size,
-            ),
+    def __init__(self, block_size: int, most: int) -> None:
+        self.runs: dict[str, list[Run]] = {}
+        self._block_size = block_size
+        self._most = most
+        self._waiting: list[tuple[int, int, Node, int | None]] = []
+        self._pushed = 0
+
+    def push(self, nodes: list[Node], parent: int | None) -> None:
+        """Have the runs that begin here wait their turn."""
+        for node in heapq.nlargest(self._most, nodes, key=_hits):
+            self.runs.setdefault(node.tree.salt, [])
+            heapq.heappush(self._waiting, (-node.hits, self._pushed, node, parent))
+            self._pushed += 1
+
+    def go(self) -> None:
+        """Tell as many runs, of as many blocks, as may be told."""
+        left = MOST_BLOCKS
+        for _ in range(self._most):
+            if not self._waiting or left <= 0:
+                return
+            _, _, first, parent = heapq.heappop(self._waiting)
+            nodes = _row(first, left)
+            left -= len(nodes)
+            runs = self.runs[first.tree.salt]
+            runs.append(self._run(nodes, len(runs), parent))
+            self.push(nodes[-1].children, runs[-1].number)
+
+    def _run(self, nodes: list[Node], number: int, parent: int | None) -> Run:
+        size = self._block_size
+        return Run(
+            number=number,
+            parent=parent,
+            start=nodes[0].depth * size,
+            tokens=len(nodes) * size,
+            hits=nodes[0].hits,
+            saved_tokens=sum(node.hits for node in nodes) * size,
+            continuations=len(nodes[-1].children),
+            pinned_tokens=sum(bool(node.pins) for node in nodes) * size,
         )
-        push(last.children, number)
 
 
 def _row(first: Node, most: int) -> list[Node]:
@@ -120,5 +152,5 @@ def _row(first: Node, most: int) -> list[Node]:
     return nodes
 
 
-def _uses(node: Node) -> int:
-    return node.uses
+def _hits(node: Node) -> int:
+    return node.hits

@@ -22,7 +22,9 @@ class Node:
         blocks: its block per KV group, NULL_BLOCK where it has none.
         children: cached continuations, ascending by their packed tokens.
         below: how many children have a block, per KV group.
-        uses: look-ups that found it, its computation not counted.
+        uses: look-ups that found it, its computation not counted; one that was cached before goes on counting, and
+            that it was asked for again counts too.
+        hits: look-ups that found it since it was computed.
         level: retention level, the most important of its users'.
         pins: bit g is set while a breakpoint protects its block in group g.
         ttl_s, expires_s: of that protection; 0 for none.
@@ -37,6 +39,7 @@ class Node:
         "depth",
         "digest",
         "expires_s",
+        "hits",
         "lapsed",
         "level",
         "parent",
@@ -60,6 +63,7 @@ class Node:
         self.below = [0] * tree.num_groups
         self.children: list[Node] = []
         self.uses = 0
+        self.hits = 0
         self.level = 0
         self.pins = 0
         self.ttl_s = 0.0
@@ -78,6 +82,7 @@ class PrefixTree:
     Attributes:
         nodes: by digest.
         first: nodes at the start of a prompt, ascending by their packed tokens.
+        torn: nodes further on whose prefix is cached no more.
         holders: sequences that may add nodes.
     """
 
@@ -87,6 +92,7 @@ class PrefixTree:
         self.num_groups = num_groups
         self.nodes: dict[bytes, Node] = {}
         self.first: list[Node] = []
+        self.torn: dict[Node, None] = {}
         self.holders = 0
 
     def add(self, digest: bytes, parent_digest: bytes, tokens: bytes, depth: int) -> Node:
@@ -99,6 +105,8 @@ class PrefixTree:
             insort(parent.children, node, key=_tokens)
         elif depth == 0:
             insort(self.first, node, key=_tokens)
+        else:
+            self.torn[node] = None
         return node
 
     def remove(self, node: Node) -> None:
@@ -110,8 +118,10 @@ class PrefixTree:
             while siblings[at] is not node:
                 at += 1
             del siblings[at]
+        self.torn.pop(node, None)
         for child in node.children:
             child.parent = None
+            self.torn[child] = None
         node.parent = None
         node.children = []
 

@@ -34,7 +34,7 @@ def engine(url: str | None, *, prefixes: bool, as_json: bool) -> None:
     parts = [_figures(told), "", _times(told)]
     if prefixes:
         told["prefixes"] = _good(client.get("/admin/v1/engine/prefixes"))
-        parts += ["", _tree(told["prefixes"])]
+        parts += ["", *_tree(told["prefixes"])]
     show(Outcome(told, Group(*parts)), as_json=as_json)
 
 
@@ -62,15 +62,20 @@ def _times(told: dict[str, Any]) -> Any:
     return shown
 
 
-def _tree(told: dict[str, Any]) -> Any:
-    shown = table("cached prefix", "tokens", "found", "tokens saved", "continued by")
+def _tree(told: dict[str, Any]) -> list[Any]:
+    if not told["used"]:
+        return ["this engine does not tell its prefixes"]
+    if not told["items"]:
+        return ["no prefix is cached"]
+    shown = table("cached prefix", "tokens", "found", "tokens saved", "continued by", "protected")
     for item in told["items"]:
-        shown.add_row(shown_text(item["name"] or "out of reach since a purge"), f"{item['cached_tokens']:,}")
+        shown.add_row(shown_text(item["name"] or "no present tenant"), f"{item['cached_tokens']:,}")
         for run in in_order(item["runs"]):
             place = f"{'  ' * (run['depth'] + 1)}{run['start']:,} to {run['start'] + run['tokens']:,}"
-            figures = (run["tokens"], run["uses"], run["saved_tokens"], run["continuations"])
-            shown.add_row(place, *(f"{figure:,}" for figure in figures))
-    return shown
+            figures = ("tokens", "hits", "saved_tokens", "continuations", "pinned_tokens")
+            shown.add_row(place, *(f"{run[figure]:,}" for figure in figures))
+    shortened = f"what was found most often, of {len(told['items']):,} of {told['trees']:,} trees"
+    return [shown] if told["complete"] else [shown, shortened]
 
 
 def _share(share: float | None) -> str:

@@ -1,31 +1,36 @@
 """What the engine tells of its cached prefixes, in outline."""
 
+import hashlib
 from typing import Annotated
 
 import msgspec
 
 from gateway.providers.scrape import scrape
 
+_DEADLINE_S = 5.0
+"""It answers between two steps, and a step may be a long prefill."""
+_NAME_CHARS = 32
+
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Run(msgspec.Struct, frozen=True):
-    """Cached tokens of one tenant in a row; see engine.kv.outline."""
+    """Cached tokens in a row; see engine.kv.outline."""
 
     number: Count
     parent: Count | None
     start: Count
     tokens: Count
-    uses: Count
+    hits: Count
     saved_tokens: Count
     continuations: Count
     pinned_tokens: Count
 
 
-class SaltOutline(msgspec.Struct, frozen=True):
+class TreeOutline(msgspec.Struct, frozen=True):
     """What is cached under one salt: `blocks` in all, and some runs of them, each after the one it continues."""
 
-    salt: str
+    name: str
     blocks: Count
     runs: tuple[Run, ...]
 
@@ -35,12 +40,19 @@ class Prefixes(msgspec.Struct, frozen=True):
 
     Attributes:
         block_size: tokens per block.
-        tenants: how many trees there are; `told` may hold fewer.
+        trees: how many there are; `told` may hold fewer.
+        complete: whether everything is told.
     """
 
     block_size: Count
-    tenants: Count
-    told: tuple[SaltOutline, ...]
+    trees: Count
+    complete: bool
+    told: tuple[TreeOutline, ...]
+
+
+def tree_name(salt: str) -> str:
+    """What the engine calls the tree of a salt, which it tells nobody."""
+    return hashlib.sha256(salt.encode()).hexdigest()[:_NAME_CHARS]
 
 
 async def cached_prefixes(base_url: str) -> Prefixes:
@@ -51,6 +63,6 @@ async def cached_prefixes(base_url: str) -> Prefixes:
         ValueError: it tells something else.
     """
     try:
-        return msgspec.json.decode(await scrape(base_url, "/cache/prefixes"), type=Prefixes)
+        return msgspec.json.decode(await scrape(base_url, "/cache/prefixes", _DEADLINE_S), type=Prefixes)
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None

@@ -1,5 +1,6 @@
 """The tenant's salt reaches the blocks, whatever the surface."""
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ async def test_a_purge_of_nothing_is_refused(tiny_folder: Path, salts: object) -
     assert (status, told["error"]["param"]) == (400, "salts")
 
 
-async def test_the_prefixes_are_told_in_outline_and_no_word_of_them(tiny_folder: Path) -> None:
+async def test_the_prefixes_are_told_in_outline_without_tokens_or_salts(tiny_folder: Path) -> None:
     surface = "/v1/completions"
     config = tiny.small_config(kv_tokens=2048)
     with serving(tiny_folder, ScriptedRunner(300, script("ok")), config) as running:
@@ -72,7 +73,10 @@ async def test_the_prefixes_are_told_in_outline_and_no_word_of_them(tiny_folder:
             refused = await http.post("/cache/prefixes", json={})
     assert (reply.status_code, refused.status_code) == (200, 405)
     told = reply.json()
-    assert told["tenants"] == 2
-    uses = {one["salt"]: [run["uses"] for run in one["runs"]] for one in told["told"]}
-    assert uses == {"a": [1], "b": [0]}
-    assert "same" not in reply.text
+    assert told.keys() == {"block_size", "trees", "complete", "told"}
+    assert told["trees"] == 2
+    hits = {one["name"]: [run["hits"] for run in one["runs"]] for one in told["told"]}
+    assert hits == {hashlib.sha256(b"a").hexdigest()[:32]: [1], hashlib.sha256(b"b").hexdigest()[:32]: [0]}
+    for one in told["told"]:
+        assert one.keys() == {"name", "blocks", "runs"}
+        assert all(type(value) in {int, type(None)} for run in one["runs"] for value in run.values())

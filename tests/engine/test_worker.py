@@ -182,3 +182,28 @@ async def test_a_dead_thread_tells_its_clients_and_refuses_new_ones(workers: lis
     assert events[-1].error.status == 503
     with pytest.raises(RequestError, match="stopped"):
         worker.submit(job())
+
+
+async def test_an_outline_that_fails_is_told_to_who_asked_and_ends_nobodys_answer(workers: list[Worker]) -> None:
+    core = build_core(ScriptedRunner(300, script("ok")))
+    core.scheduler.kv.outline = lambda *_: 1 // 0
+    worker = start(workers, core)
+    generation = worker.submit(job())
+    with pytest.raises(RequestError, match="cannot be told") as caught:
+        await worker.outline(10, 10)
+    assert caught.value.status == 500
+    assert "".join(event.text for event in await collect(generation)) == "ok"
+
+
+async def test_who_asks_a_thread_that_dies_is_told(workers: list[Worker]) -> None:
+    gate = Gate()
+    worker = start(workers, build_core(ScriptedRunner(300, before=gate)))
+    generation = worker.submit(job())
+    await until(gate)
+    worker._commands.put(None)
+    asked = [asyncio.create_task(worker.outline(10, 10)), asyncio.create_task(worker.purge(["a"]))]
+    await asyncio.sleep(0)
+    gate.opened.set()
+    await collect(generation)
+    told = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), timeout=10)
+    assert [one.status for one in told if isinstance(one, RequestError)] == [503, 503]

@@ -37,7 +37,7 @@ class Desk:
         budget: what learns from comparisons; None where nothing does.
         purging: makes purges.
         survey: looks through what is stored.
-        salts: under which a model's server keeps each tenant's prompts.
+        salts: under which a model's server keeps each tenant's prompts; of the administrator's routes alone.
         checks: says of each part whether it is there.
     """
 

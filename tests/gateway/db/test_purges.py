@@ -3,8 +3,11 @@
 import asyncio
 import json
 import random
+import tempfile
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gateway.db import (
     AuditRepository,
@@ -16,7 +19,10 @@ from gateway.db import (
     TenantRecord,
     TenantRepository,
 )
-from policies.purge_scopes import members_value
+from gateway.db.records import PurgeKind, PurgeMode
+from policies.purge_scopes import Purge, members_value
+from policies.purges import PurgeIndex
+from tests.servers.sqlite import open_migrated
 
 KEYS = tuple(bytes([number]) * 32 for number in range(4))
 
@@ -72,6 +78,30 @@ async def test_a_purge_by_meaning_lists_what_it_takes(database: Database, tenant
             await purges.append_all([NewPurge(tenant.tenant_id, "meaning", value, "hard", "a", "", members)], 2.0)
     with pytest.raises(RecordError):
         await purges.append_all([NewPurge(tenant.tenant_id, "tag", "a", "hard", "a", "", KEYS[:1])], 2.0)
+
+
+KINDS = ("all", "user", "session", "tag", "key", "model", "route")
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from(["hard", "soft"])), max_size=8))
+def test_the_prefix_epochs_are_those_of_the_index(drawn: list[tuple[PurgeKind, PurgeMode]]) -> None:
+    async def compared(path: str) -> None:
+        database = await open_migrated(f"sqlite:///{path}/lamina.db")
+        tenants = [await TenantRepository(database).create(name, "cli", 1.0) for name in ("acme", "quiet")]
+        purges = PurgeRepository(database)
+        values = {"all": "", "key": "ab" * 32}
+        rows = [(tenants[0].tenant_id, kind, values.get(kind, "x"), mode) for kind, mode in drawn]
+        await purges.append_all([NewPurge(*row, "ann", "") for row in rows], 2.0)
+        index = PurgeIndex()
+        kept = await purges.since(tenants[0].tenant_id, 0)
+        index.fold([Purge(row.seq, row.kind, row.value, row.mode) for row in kept], len(kept))
+        assert (await purges.prefix_epochs()).get(tenants[0].tenant_id, 0) == index.prefix_epoch
+        assert tenants[1].tenant_id not in await purges.prefix_epochs()
+        await database.close()
+
+    with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
+        runner.run(compared(folder))
 
 
 async def test_purges_are_listed_by_pages_the_latest_first(database: Database) -> None:

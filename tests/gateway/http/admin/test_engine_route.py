@@ -1,8 +1,9 @@
 """The engine's prefix tree as the administrator is told: whose it is, what it saved, and no word of a prompt."""
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,20 @@ async def chat(it: Office, text: str, key: str = KEY) -> None:
     assert (reply.status, reply["x-lamina-cache"]) == (200, "MISS")
 
 
+@contextlib.asynccontextmanager
+async def telling(
+    folder: Path, answer: Callable[[aiohttp.web.Request], Awaitable[aiohttp.web.StreamResponse]]
+) -> AsyncIterator[None]:
+    """A server of our own in the engine's place."""
+    application = aiohttp.web.Application()
+    application.router.add_get("/cache/prefixes", answer)
+    runner = aiohttp.web.AppRunner(application)
+    await runner.setup()
+    await aiohttp.web.UnixSite(runner, str(folder / "e")).start()
+    yield
+    await runner.cleanup()
+
+
 async def prefixes(it: Office) -> dict[str, Any]:
     told = await it.ask("GET", "/engine/prefixes")
     assert told.status == 200, told.body
@@ -56,17 +71,19 @@ async def test_each_tenants_tree_is_told_under_its_name(it: Office) -> None:
         await chat(it, f"{WORDS} {number}")
     await chat(it, WORDS, bee)
     told = await prefixes(it)
-    assert (told["used"], told["tenants"], told["block_size"]) == (True, 2, 4)
+    assert (told["used"], told["trees"], told["block_size"], told["complete"]) == (True, 2, 4, True)
     ours, theirs = told["items"]
     assert (ours["name"], theirs["name"]) == ("default", "bee")
     assert ours["tenant_id"] == await it.it.tenant_id()
     start, *continued = ours["runs"]
-    assert (start["parent"], start["start"], start["uses"], start["continuations"]) == (None, 0, 2, 3)
+    assert (start["parent"], start["start"], start["hits"], start["continuations"]) == (None, 0, 2, 3)
     assert 2 * (start["tokens"] - 16) <= start["saved_tokens"] <= 2 * start["tokens"]
     assert {one["parent"] for one in continued} == {0}
     assert sum(one["tokens"] for one in ours["runs"]) == ours["cached_tokens"]
-    assert [one["uses"] for one in theirs["runs"]] == [0]
-    assert "same words" not in str(told)
+    assert [one["hits"] for one in theirs["runs"]] == [0]
+    assert told.keys() == {"used", "trees", "block_size", "complete", "items"}
+    assert ours.keys() == {"tenant_id", "name", "cached_tokens", "runs"}
+    assert all(type(value) in {int, type(None)} for run in ours["runs"] for value in run.values())
 
 
 async def test_after_a_purge_of_persons_the_old_tree_is_nobodys(it: Office) -> None:
@@ -99,7 +116,6 @@ async def test_the_command_line_shows_figures_and_tree(
     told = json.loads(await shown("--prefixes", "--json"))
     assert (told["used"], told["prefixes"]["items"][0]["name"]) == (True, "default")
     assert "prefixes" not in json.loads(await shown("--json"))
-    assert "same words" not in output
 
 
 async def test_an_engine_that_is_away_is_told_of(it: Office, engine: Served) -> None:
@@ -114,17 +130,45 @@ async def test_without_an_engine_there_is_no_tree(tmp_path: Path, redis_server: 
         assert await prefixes(it) == {"used": False, "reason": "no_engine"}
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b'{"told": [{"salt": 1}], "tenants": 1, "block_size": 4}', b"\xff"])
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b'{"told": [{"name": 1}], "trees": 1, "complete": true, "block_size": 4}', b"\xff"]
+)
 async def test_what_is_no_outline_is_told_of(tmp_path: Path, redis_server: RedisServer, body: bytes) -> None:
     async def answer(_: aiohttp.web.Request) -> aiohttp.web.Response:
         return aiohttp.web.Response(body=body)
 
-    application = aiohttp.web.Application()
-    application.router.add_get("/cache/prefixes", answer)
-    runner = aiohttp.web.AppRunner(application)
-    await runner.setup()
-    await aiohttp.web.UnixSite(runner, str(tmp_path / "e.sock")).start()
-    async with office(tmp_path, redis_server, engine_url=f"unix://{tmp_path / 'e.sock'}") as it:
+    async with telling(tmp_path, answer), office(tmp_path, redis_server, engine_url=f"unix://{tmp_path}/e") as it:
         told = await it.ask("GET", "/engine/prefixes")
-    await runner.cleanup()
     assert (told.status, told.body["code"]) == (503, "engine_unreadable")
+
+
+async def test_an_engine_of_another_make_does_not_tell(tmp_path: Path, redis_server: RedisServer) -> None:
+    async def answer(_: aiohttp.web.Request) -> aiohttp.web.Response:
+        return aiohttp.web.Response(status=404)
+
+    async with telling(tmp_path, answer), office(tmp_path, redis_server, engine_url=f"unix://{tmp_path}/e") as it:
+        assert await prefixes(it) == {"used": False, "reason": "not_told"}
+
+
+async def test_an_outline_that_comes_in_pieces_is_read_to_its_end(
+    tmp_path: Path, redis_server: RedisServer
+) -> None:
+    run = {
+        **dict.fromkeys(
+            ("number", "start", "tokens", "hits", "saved_tokens", "continuations", "pinned_tokens"), 0
+        ),
+        "parent": None,
+    }
+    trees = [{"name": str(number), "blocks": 1, "runs": [run]} for number in range(500)]
+    body = json.dumps({"block_size": 16, "trees": 500, "complete": True, "told": trees}).encode()
+
+    async def answer(request: aiohttp.web.Request) -> aiohttp.web.StreamResponse:
+        reply = aiohttp.web.StreamResponse()
+        await reply.prepare(request)
+        for start in range(0, len(body), 20_000):
+            await reply.write(body[start : start + 20_000])
+            await asyncio.sleep(0.02)
+        return reply
+
+    async with telling(tmp_path, answer), office(tmp_path, redis_server, engine_url=f"unix://{tmp_path}/e") as it:
+        assert len((await prefixes(it))["items"]) == 500
