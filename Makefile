@@ -6,7 +6,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 PYTHON ?=
 ARGS ?=
-WORKERS ?= 2
+WORKERS ?= 3
 export PYTHON
 
 .DEFAULT_GOAL := help

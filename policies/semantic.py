@@ -50,7 +50,7 @@ class Least(msgspec.Struct, frozen=True):
 
 
 ANY_CHANCE = Least(0.0, 0.0)
-LEAST_CHANCE = Least(0.87, 0.65)
+LEAST_CHANCE = Least(0.8, 0.65)
 """Candidates whose chance of being right is less are never served, whatever was learnt."""
 
 

@@ -16,6 +16,7 @@ VETOES: dict[str, str] = {
     "date": "policies.vetoes.date:differs",
     "code": "policies.vetoes.code:differs",
     "harm": "policies.vetoes.harm:differs",
+    "verdict": "policies.vetoes.verdict:differs",
     "negation": "policies.vetoes.negation:differs",
     "antonym": "policies.vetoes.antonym:differs",
     "converse": "policies.vetoes.converse:differs",
