@@ -1,9 +1,9 @@
-"""Trains the packaged verifier: `python -m training.verifier --data DIR [--seeds 3] [--epochs 8] [--out FOLDER]`.
+"""Trains the packaged verifier: `python -m training.verifier --data DIR [--seeds 2] [--epochs 8] [--out FOLDER]`.
 
 Reads the families in `training/data` and the public pairs in DIR/train, trains one network per seed on the same
 frozen states, calibrates their mean on families that none of them saw, and writes `verifier.safetensors` (fp16)
 and `verifier.json`. Seeded; the same machine gives the same weights. Networks are trained side by side, one per
-core; two take about fifty minutes on two cores.
+core; two take about an hour on two cores.
 """
 
 import argparse
@@ -142,7 +142,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m training.verifier", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder with train/, see its README")
     parser.add_argument("--out", type=Path, default=WEIGHTS)
-    parser.add_argument("--seeds", type=int, default=3, help="networks whose mean is taken")
+    parser.add_argument("--seeds", type=int, default=2, help="networks whose mean is taken")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--seed", type=int, default=20261130)
     parser.add_argument(

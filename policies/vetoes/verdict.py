@@ -6,7 +6,9 @@ from policies.vetoes.facts import Facts
 def differs(stored: Facts, asked: Facts) -> str | None:
     """The judgement that one of two questions for a reason takes for granted."""
     ours, theirs = _judged(stored), _judged(asked)
-    return " ".join(sorted(ours ^ theirs)) if bool(ours) != bool(theirs) and _why(stored) and _why(asked) else None
+    if (ours and theirs) or not (_why(stored) and _why(asked)):
+        return None
+    return " ".join(sorted(ours | theirs)) or None
 
 
 def _why(facts: Facts) -> bool:

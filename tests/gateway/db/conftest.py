@@ -10,8 +10,7 @@ import pytest
 from gateway.db import Database, TenantRecord, TenantRepository
 from gateway.db.tables import METADATA
 from tests.servers.postgres import PostgresServer
-
-PATIENCE_S = 20.0  # a disk may stand still for seconds; only the tests of faults are in a hurry
+from tests.servers.sqlite import PATIENCE_S
 
 FORGET = f"""
 SET session_replication_role = replica;  -- lets the owner pass the triggers that keep history

@@ -13,7 +13,7 @@ from gateway.db import (
     bootstrap,
     key_digest,
 )
-from tests.gateway.db.conftest import PATIENCE_S
+from tests.servers.sqlite import PATIENCE_S
 
 PRESET = "preset-key-for-tests"
 

@@ -26,7 +26,7 @@ from gateway.db import erasing as erasing_module
 from gateway.db.erasing import BEGUN, DONE, ErasingRepository, make_erasure_id
 from gateway.db.tables import BUDGET_MARKS, METADATA, SEMANTIC_VECTORS
 from policies.purge_scopes import person
-from tests.gateway.db.conftest import PATIENCE_S
+from tests.servers.sqlite import PATIENCE_S
 
 USER = "u_1%@example.org"
 

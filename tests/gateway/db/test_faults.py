@@ -16,8 +16,8 @@ import sqlalchemy.exc
 from gateway.db import Database, PurgeRepository, TenantRecord, TenantRepository
 from gateway.db.faults import FOREIGN_ERRORS, unavailable
 from gateway.errors import DatabaseUnavailable
-from tests.gateway.db.conftest import PATIENCE_S
 from tests.servers.postgres import PostgresServer
+from tests.servers.sqlite import PATIENCE_S
 
 DEADLINE_S = 0.5
 SLACK_S = 1.0

@@ -16,7 +16,7 @@ from gateway.db.schema import BASE, schema_differences
 from gateway.db.tables import METADATA
 from gateway.errors import DatabaseUnavailable, SettingsError
 from policies.purge_scopes import members_value
-from tests.gateway.db.conftest import PATIENCE_S
+from tests.servers.sqlite import PATIENCE_S
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.db import Database
 from gateway.errors import DatabaseUnavailable, SettingsError
-from tests.gateway.db.conftest import PATIENCE_S
 from tests.gateway.db.test_faults import settle
 from tests.servers.postgres import PostgresServer
+from tests.servers.sqlite import PATIENCE_S
 from tests.servers.tls import Behaviour, Papers, TlsFront
 
 Front = Callable[..., TlsFront]

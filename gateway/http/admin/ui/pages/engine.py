@@ -1,5 +1,6 @@
 """The engine: what is in its KV cache, what prefixes it found again, how long requests wait."""
 
+import asyncio
 from typing import Any
 
 from gateway.http.admin.ui.asked import PageAsk, View
@@ -8,8 +9,8 @@ from gateway.telemetry.prefix_runs import in_order
 
 async def engine(ask: PageAsk) -> View:
     """The page."""
-    told = await ask.api.get("engine")
-    return View("engine.html", {"told": told, **await _prefixes(ask)})
+    told, cached = await asyncio.gather(ask.api.get("engine"), _prefixes(ask))
+    return View("engine.html", {"told": told, **cached})
 
 
 async def engine_body(ask: PageAsk) -> View:
